@@ -1,0 +1,2 @@
+export { claimEvents } from './events.js';
+export type { ClaimEvent, Origin } from './events.js';

@@ -1,0 +1,2 @@
+export { runEvents } from './events.js';
+export type { Party, RunEvent } from './events.js';
