@@ -1,0 +1,154 @@
+import { money, type Money } from '#libs/decider';
+import { z } from 'zod';
+
+const MIB = 1024 * 1024;
+const UNITS: Record<string, number> = { '': 1, B: 1, KiB: 1024, MiB: MIB };
+
+const port = (standard: number) => whole(standard, 0, 65_535);
+const url = (schemes: string[]) =>
+  z
+    .string()
+    .refine(
+      (text) => schemes.some((scheme) => text.startsWith(`${scheme}://`)),
+      `an address that begins with ${schemes.map((s) => `${s}://`).join(' or ')}`,
+    )
+    .optional();
+
+/** A whole number, given as digits, within bounds. */
+function whole(standard: number, least: number, most: number) {
+  const range = `a whole number from ${least} to ${most}`;
+  return z
+    .string()
+    .regex(/^\d{1,15}$/, range)
+    .transform(Number)
+    .refine((number) => number >= least && number <= most, range)
+    .default(standard);
+}
+
+/** A number of bytes: `65536`, `256 KiB` or `12 MiB`. */
+function bytes(standard: number, least: number, most: number) {
+  const range = `a size such as "256 KiB" or "12 MiB", from ${least} to ${most} bytes`;
+  return z
+    .string()
+    .regex(/^\d{1,9} ?(B|KiB|MiB)?$/, range)
+    .transform((text) => {
+      const [, digits = '', unit = ''] = /^(\d+) ?(\w*)$/.exec(text) ?? [];
+      return Number(digits) * (UNITS[unit] ?? 1);
+    })
+    .refine((size) => size >= least && size <= most, range)
+    .default(standard);
+}
+
+const amount = z
+  .string()
+  .transform((text) => {
+    const [amount = '', currency = 'USD'] = text.split(' ');
+    return { amount, currency };
+  })
+  .refine((value) => money.safeParse(value).success, 'an amount such as "50000.00 USD"')
+  .default({ amount: '50000.00', currency: 'USD' } satisfies Money);
+
+/** Every setting, by the name of its environment variable. The whole of what can be set is here. */
+export const settings = z.object({
+  WAYMARK_HOST: z.string().min(1).default('127.0.0.1').describe('The address to listen on.'),
+  WAYMARK_PORT: port(3000).describe('The port to listen on; 0 for a free one.'),
+  WAYMARK_DATA: z.string().min(1).default('./data').describe('Where everything lies that must survive.'),
+  WAYMARK_EVENTSTORE_PORT: port(2113).describe('Port of the embedded event store; 0 for a free one.'),
+  WAYMARK_MONGODB_PORT: port(27_017).describe('Port of the embedded document store; 0 for a free one.'),
+  WAYMARK_EVENTSTORE_URL: url(['esdb', 'esdb+discover', 'kurrentdb', 'kurrentdb+discover']).describe(
+    'A real event store, instead of the embedded one.',
+  ),
+  WAYMARK_MONGODB_URL: url(['mongodb', 'mongodb+srv']).describe(
+    'A real MongoDB, instead of the embedded one.',
+  ),
+  WAYMARK_TWO_PERSON_LIMIT: amount.describe('Above this amount two different people must sign.'),
+  WAYMARK_STATE_LIMIT: bytes(12 * MIB, 1024, 15 * MIB).describe(
+    'The most that the whole state of one run may take.',
+  ),
+  WAYMARK_WORKER_STATE_LIMIT: bytes(256 * 1024, 1024, 768 * 1024).describe(
+    'The most that the state a worker saves may take.',
+  ),
+  WAYMARK_APPEND_LIMIT: bytes(MIB, 64 * 1024, 16 * MIB).describe(
+    'The most that one append may carry; must not exceed the limit of the event store.',
+  ),
+  WAYMARK_EXECUTE_WITHIN_SECONDS: whole(86_400, 1, 30 * 86_400).describe(
+    'How long after its grant an approval may be executed.',
+  ),
+  WAYMARK_CACHED_STREAMS: whole(10_000, 1, 1_000_000).describe('How many folded streams to keep in memory.'),
+  AUTH_JWKS_URL: url(['https', 'http']).describe(
+    'Where the public keys of tokens are; embedded keys without it.',
+  ),
+  AUTH_ISSUER: z.string().min(1).default('waymark').describe('The `iss` that a token must carry.'),
+  AUTH_AUDIENCE: z.string().min(1).default('waymark').describe('The `aud` that a token must carry.'),
+  AUTH_CLOCK_TOLERANCE_SECONDS: whole(5, 0, 120).describe('How far the clock of the issuer may be off.'),
+  LOG_LEVEL: z
+    .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+    .default('info')
+    .describe('The least severe line to log.'),
+});
+type Settings = z.infer<typeof settings>;
+
+/** A setting that cannot be used. The message names each variable, and what it may be. */
+export class BadSetting extends Error {
+  override readonly name = 'BadSetting';
+}
+
+/** The settings, read once at start. */
+export class Config {
+  readonly host: string;
+  readonly port: number;
+  readonly dataFolder: string;
+  readonly eventStorePort: number;
+  readonly mongoPort: number;
+  /** Absent while the embedded engine is to be used and has not been started yet. */
+  readonly eventStoreUrl: string | undefined;
+  readonly mongoUrl: string | undefined;
+  readonly twoPersonLimit: Money;
+  /** Sizes are in bytes of canonical JSON. */
+  readonly stateLimit: number;
+  readonly workerStateLimit: number;
+  readonly appendLimit: number;
+  readonly executeWithinSeconds: number;
+  readonly cachedStreams: number;
+  readonly auth: { jwksUrl: string | undefined; issuer: string; audience: string; toleranceSeconds: number };
+  readonly logLevel: Settings['LOG_LEVEL'];
+
+  private constructor(set: Settings) {
+    this.host = set.WAYMARK_HOST;
+    this.port = set.WAYMARK_PORT;
+    this.dataFolder = set.WAYMARK_DATA;
+    this.eventStorePort = set.WAYMARK_EVENTSTORE_PORT;
+    this.mongoPort = set.WAYMARK_MONGODB_PORT;
+    this.eventStoreUrl = set.WAYMARK_EVENTSTORE_URL;
+    this.mongoUrl = set.WAYMARK_MONGODB_URL;
+    this.twoPersonLimit = set.WAYMARK_TWO_PERSON_LIMIT;
+    this.stateLimit = set.WAYMARK_STATE_LIMIT;
+    this.workerStateLimit = set.WAYMARK_WORKER_STATE_LIMIT;
+    this.appendLimit = set.WAYMARK_APPEND_LIMIT;
+    this.executeWithinSeconds = set.WAYMARK_EXECUTE_WITHIN_SECONDS;
+    this.cachedStreams = set.WAYMARK_CACHED_STREAMS;
+    this.auth = {
+      jwksUrl: set.AUTH_JWKS_URL,
+      issuer: set.AUTH_ISSUER,
+      audience: set.AUTH_AUDIENCE,
+      toleranceSeconds: set.AUTH_CLOCK_TOLERANCE_SECONDS,
+    };
+    this.logLevel = set.LOG_LEVEL;
+  }
+
+  /**
+   * Reads the settings from an environment. A variable that is set to nothing counts as not set.
+   *
+   * @throws BadSetting naming every variable that cannot be used, and what it may be.
+   */
+  static from(environment: Readonly<Record<string, string | undefined>>): Config {
+    const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
+    const parsed = settings.safeParse(given);
+    if (parsed.success) return new Config(parsed.data);
+    const lines = parsed.error.issues.map((issue) => {
+      const name = String(issue.path[0]);
+      return `${name} is ${JSON.stringify(given[name])}; expected: ${issue.message}`;
+    });
+    throw new BadSetting(lines.join('\n'));
+  }
+}

@@ -1,0 +1,4 @@
+export { BadSetting, Config, settings } from './config.js';
+export { Clock } from './clock.js';
+export { createLog, Log, nestLogger } from './logger.js';
+export { Metrics } from './metrics.js';
