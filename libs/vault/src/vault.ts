@@ -1,0 +1,172 @@
+import {
+  type JsonWebKey,
+  type KeyObject,
+  createHmac,
+  createSecretKey,
+  generateKeyPairSync,
+  randomBytes,
+} from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { LRUCache } from 'lru-cache';
+import { type Json, sha256 } from '#libs/canonical';
+import type { DataKind } from '#libs/decider';
+import { closeBox, openBox } from './box.js';
+import { type PersonalField, openFields, sealedFor } from './fields.js';
+import { makeFolder, readIfThere, writeOnce } from './files.js';
+import { PersonKeys } from './person-keys.js';
+
+const KEY_BYTES = 32;
+const CACHED_PEOPLE = 20_000;
+const MASTER = /^waymark-master-key-v1 ([A-Za-z0-9_-]{43}) ([0-9a-f]{16})\n$/;
+const WRAPPED = /^waymark-key-v1 ([A-Za-z0-9_-]+)\n$/;
+
+/** Keyed digests of one tenant: equal for equal texts, told to nobody without the key. */
+export interface TenantKeys {
+  /** HMAC-SHA-256 in hex; texts of different purposes never compare equal. */
+  hmac(purpose: string, text: string): string;
+}
+
+/** The key pair that signs the tokens of an installation without an identity provider of its own. */
+export interface SigningKeys {
+  readonly kid: string;
+  readonly alg: 'EdDSA';
+  readonly publicJwk: JsonWebKey;
+  readonly privateJwk: JsonWebKey;
+}
+
+/**
+ * The keys of an installation: files in one folder, each wrapped (AES-256-GCM) by the master key, whose own name
+ * is authenticated with it, so that files cannot be swapped. `master.key` is the secret to guard and to back up:
+ * without it nothing sealed can be read again.
+ *
+ * Several processes may use one folder: files are made once and never changed, and whoever comes second takes what
+ * stands. A key is durable before it is first used. Erasing a person's data of a kind is removing that one file.
+ */
+export class Vault {
+  private readonly tenants = new Map<string, TenantKeys>();
+  private readonly people = new LRUCache<string, PersonKeys>({ max: CACHED_PEOPLE });
+
+  private constructor(
+    private readonly folder: string,
+    private readonly master: KeyObject,
+  ) {}
+
+  /**
+   * Opens a folder of keys, making it with a new master key on first use.
+   *
+   * @throws Error naming the file if the master key is missing beside existing keys, or damaged.
+   */
+  static async open({ folder }: { folder: string }): Promise<Vault> {
+    const path = join(folder, 'master.key');
+    await makeFolder(folder);
+    let text = readIfThere(path);
+    if (text === undefined) {
+      const others = (await readdir(folder)).filter((name) => !name.startsWith('master.key'));
+      if (others.length > 0)
+        throw new Error(`${path} is missing, but ${folder} holds keys that only it can open: restore it`);
+      text = await writeOnce(path, masterText(randomBytes(KEY_BYTES)));
+    }
+    return new Vault(folder, masterOf(text, path));
+  }
+
+  /** The keyed digests of a tenant; the key is made on first use and kept for ever. */
+  async tenant(tenant: string): Promise<TenantKeys> {
+    const known = this.tenants.get(tenant);
+    if (known) return known;
+    const key = await this.keyOf(join('tenants', `${safe(tenant)}.key`), () => randomBytes(KEY_BYTES));
+    const keys: TenantKeys = {
+      hmac: (purpose, text) => createHmac('sha256', key).update(`${purpose}\0${text}`).digest('hex'),
+    };
+    this.tenants.set(tenant, keys);
+    return keys;
+  }
+
+  /** The keys of a person (of a UUID, whatever its letters' case); those of the kinds in `create` are made, durably, where missing. */
+  async person(
+    tenant: string,
+    customerId: string,
+    { create = [] }: { create?: readonly DataKind[] } = {},
+  ): Promise<PersonKeys> {
+    const id = `${tenant}/${customerId}`;
+    const file = (kind: DataKind) =>
+      join('people', safe(tenant), `${safe(customerId.toLowerCase())}.${kind}.key`);
+    const keys = this.people.get(id) ?? new PersonKeys(customerId, (kind) => this.readKey(file(kind)));
+    this.people.set(id, keys);
+    for (const kind of create)
+      if (!keys.has(kind)) await this.keyOf(file(kind), () => randomBytes(KEY_BYTES));
+    return keys;
+  }
+
+  /**
+   * A copy of an object with its sealed personal fields opened, whoever they are sealed for.
+   *
+   * @throws Unopenable naming the field.
+   */
+  async openFields(
+    tenant: string,
+    value: { [key: string]: Json },
+    fields: readonly PersonalField[],
+    place: string,
+  ): Promise<{ [key: string]: Json }> {
+    const customerId = sealedFor(value, fields);
+    if (customerId === undefined) return value;
+    return openFields(value, fields, await this.person(tenant, customerId), place);
+  }
+
+  /** The key pair for the installation's own tokens (Ed25519), made on first use. */
+  async signingKeys(): Promise<SigningKeys> {
+    const stored = await this.keyOf('signing.key', () => {
+      const { privateKey } = generateKeyPairSync('ed25519');
+      return Buffer.from(JSON.stringify(privateKey.export({ format: 'jwk' })), 'utf8');
+    });
+    const privateJwk = JSON.parse(stored.export().toString('utf8')) as JsonWebKey;
+    const { kty, crv, x } = privateJwk;
+    const kid = sha256(JSON.stringify({ crv, kty, x })).slice(0, 16);
+    return { kid, alg: 'EdDSA', publicJwk: { kty, crv, x }, privateJwk };
+  }
+
+  private async keyOf(name: string, make: () => Buffer): Promise<KeyObject> {
+    const known = this.readKey(name);
+    if (known) return known;
+    return this.unwrap(name, await writeOnce(join(this.folder, name), this.wrap(name, make())));
+  }
+
+  private readKey(name: string): KeyObject | undefined {
+    const text = readIfThere(join(this.folder, name));
+    return text === undefined ? undefined : this.unwrap(name, text);
+  }
+
+  private wrap(name: string, key: Buffer): string {
+    return `waymark-key-v1 ${closeBox(this.master, key, name).toString('base64url')}\n`;
+  }
+
+  private unwrap(name: string, text: string): KeyObject {
+    const box = WRAPPED.exec(text)?.[1];
+    const key = box && openBox(this.master, Buffer.from(box, 'base64url'), name);
+    if (!key)
+      throw new Error(
+        `${join(this.folder, name)} is damaged, or was made with another master.key: restore it`,
+      );
+    return createSecretKey(key);
+  }
+}
+
+function masterText(key: Buffer): string {
+  return `waymark-master-key-v1 ${key.toString('base64url')} ${sha256(key).slice(0, 16)}\n`;
+}
+
+function masterOf(text: string, path: string): KeyObject {
+  const [, encoded = '', check] = MASTER.exec(text) ?? [];
+  const key = Buffer.from(encoded, 'base64url');
+  if (key.length !== KEY_BYTES || sha256(key).slice(0, 16) !== check)
+    throw new Error(`${path} is not a Waymark master key, or is damaged: restore it from its backup`);
+  return createSecretKey(key);
+}
+
+/** A part of a file name: what could leave the folder, or collide on a file system without case, is refused. */
+function safe(part: string): string {
+  if (!/^[a-z0-9][a-z0-9-]{0,63}$/.test(part))
+    throw new Error(`not a name for keys: ${JSON.stringify(part)}`);
+  return part;
+}
