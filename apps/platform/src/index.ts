@@ -2,3 +2,5 @@ export { BadSetting, Config, settings } from './config.js';
 export { Clock } from './clock.js';
 export { createLog, Log, nestLogger } from './logger.js';
 export { Metrics } from './metrics.js';
+export { RunningProjections } from './projections.js';
+export type { ProjectionStatus, RunningProjection } from './projections.js';

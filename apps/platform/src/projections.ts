@@ -1,0 +1,38 @@
+/** How one projection stands. Positions are of the log; `lag` is what is in the log and not yet in the view. */
+export interface ProjectionStatus {
+  readonly name: string;
+  readonly version: number;
+  readonly status: string;
+  readonly position: bigint;
+  readonly head: bigint;
+  readonly lagEvents: number;
+  readonly lagSeconds: number;
+  readonly deadLetters: number;
+}
+
+/** What of a projection's runner others in the process may ask. */
+export interface RunningProjection {
+  status(): ProjectionStatus;
+  /** Whether the view has reached a position, waiting at most so many milliseconds for it. */
+  waitFor(position: bigint, milliseconds: number): Promise<boolean>;
+}
+
+/**
+ * The projections that this process runs. Whoever starts a runner adds it; reads wait on them, health and
+ * operations report them. Without a runner of that name (it runs elsewhere) a wait finds nothing to wait on.
+ */
+export class RunningProjections {
+  private readonly byName = new Map<string, RunningProjection>();
+
+  add(name: string, projection: RunningProjection): void {
+    this.byName.set(name, projection);
+  }
+
+  find(name: string): RunningProjection | undefined {
+    return this.byName.get(name);
+  }
+
+  statuses(): ProjectionStatus[] {
+    return [...this.byName.values()].map((projection) => projection.status());
+  }
+}

@@ -1,0 +1,79 @@
+import { type Identity, judge, policies, type PolicyName, type Role, roles, type Subject } from './index.js';
+
+const CUSTOMER = 'c1';
+const who = (...given: Role[]): Identity => ({
+  sub: 's',
+  tenant: 'acme',
+  roles: given,
+  customerId: CUSTOMER,
+  actFor: [],
+  expiresAt: 0,
+});
+
+/** Who may do it, and who may read the record without doing it; to all others it is hidden, or forbidden. */
+const matrix: Record<PolicyName, { may: Role[]; reads?: Role[] }> = {
+  'runs.start': { may: ['assistant', 'customer'] },
+  'runs.list': { may: ['customer', 'assistant', 'adjuster', 'supervisor'] },
+  'runs.read': { may: ['customer', 'assistant', 'adjuster', 'supervisor'], reads: [] },
+  'runs.read-checkpoint': { may: ['assistant', 'adjuster', 'supervisor'], reads: ['customer'] },
+  'runs.resume': { may: ['assistant', 'supervisor'], reads: ['customer', 'adjuster'] },
+  'runs.work': { may: ['assistant', 'supervisor'], reads: ['customer', 'adjuster'] },
+  'runs.cancel': { may: ['customer', 'adjuster', 'supervisor'], reads: ['assistant'] },
+  'approvals.list': { may: ['adjuster', 'supervisor'] },
+  'approvals.read': { may: ['assistant', 'adjuster', 'supervisor'], reads: ['customer'] },
+  'approvals.decide': { may: ['adjuster', 'supervisor'], reads: ['customer', 'assistant'] },
+  'approvals.withdraw': { may: ['assistant', 'supervisor'], reads: ['customer', 'adjuster'] },
+  'claims.list': { may: ['customer', 'adjuster', 'supervisor'] },
+  'claims.read': { may: ['customer', 'adjuster', 'supervisor'], reads: [] },
+  'claims.read-provenance': { may: ['adjuster', 'supervisor'], reads: ['customer'] },
+  'projections.read': { may: ['operator'] },
+};
+
+describe('policies', () => {
+  it.each(Object.entries(matrix))('%s, for every role', (name, { may, reads }) => {
+    const verdicts = Object.fromEntries(
+      roles.map((role) => [role, judge(name, who(role), { customerId: CUSTOMER })]),
+    );
+    const expected = (role: Role) => {
+      if (may.includes(role)) return 'yes';
+      return reads === undefined || reads.includes(role) ? 'forbidden' : 'hidden';
+    };
+    expect(verdicts).toEqual(Object.fromEntries(roles.map((role) => [role, expected(role)])));
+  });
+
+  it.each(Object.keys(policies))('%s: being logged in grants nothing', (name) => {
+    expect(judge(name, who(), { customerId: CUSTOMER })).not.toBe('yes');
+  });
+
+  it.each([
+    ['runs.start', 'forbidden'],
+    ['runs.read', 'hidden'],
+    ['runs.cancel', 'hidden'],
+    ['claims.read', 'hidden'],
+  ])('%s of another customer is %s', (name, verdict) => {
+    expect(judge(name, who('customer'), { customerId: 'c2' })).toBe(verdict);
+    expect(judge(name, { ...who('customer'), customerId: undefined }, {})).toBe(verdict);
+  });
+
+  it('let only a supervisor take over a live lease', () => {
+    const run: Subject = { customerId: CUSTOMER, takeOver: true };
+    expect(judge('runs.resume', who('assistant'), run)).toBe('forbidden');
+    expect(judge('runs.resume', who('supervisor'), run)).toBe('yes');
+  });
+
+  it('P30: never let an assistant decide, whatever else it is', () => {
+    expect(judge('approvals.decide', who('assistant', 'supervisor'), {})).toBe('forbidden');
+  });
+
+  it('count as a no when missing, inherited, silent or broken', () => {
+    const table = {
+      silent: (() => undefined) as unknown as () => 'yes',
+      truthy: (() => true) as unknown as () => 'yes',
+      broken: () => {
+        throw new Error('broken');
+      },
+    };
+    for (const name of ['silent', 'truthy', 'broken', 'missing', 'toString', '__proto__'])
+      expect([name, judge(name, who(...roles), {}, table)]).toEqual([name, 'hidden']);
+  });
+});

@@ -1,0 +1,86 @@
+import type { Identity, Role } from './identity.js';
+
+/**
+ * `hidden`: the caller may not even know that it exists. `forbidden`: they may read it, but not do this to it.
+ */
+export type Verdict = 'yes' | 'forbidden' | 'hidden';
+
+/** What a policy may look at of the record it is asked about. */
+export interface Subject {
+  readonly customerId?: string;
+  /** Resuming although another worker's lease is live. */
+  readonly takeOver?: boolean;
+}
+
+type Policy = (who: Identity, subject: Subject) => Verdict;
+
+const is = (who: Identity, ...roles: Role[]) => roles.some((role) => who.roles.includes(role));
+const isCustomer = (who: Identity, subject: Subject) =>
+  is(who, 'customer') && who.customerId !== undefined && who.customerId === subject.customerId;
+
+const readsRun = (who: Identity, run: Subject) =>
+  is(who, 'assistant', 'adjuster', 'supervisor') || isCustomer(who, run);
+const readsClaim = (who: Identity, claim: Subject) =>
+  is(who, 'adjuster', 'supervisor') || isCustomer(who, claim);
+
+/** To those who may read the record, no means forbidden; to everyone else the record does not exist. */
+const on =
+  (
+    reads: (who: Identity, subject: Subject) => boolean,
+    may: (who: Identity, subject: Subject) => boolean,
+  ): Policy =>
+  (who, subject) => {
+    if (!reads(who, subject)) return 'hidden';
+    return may(who, subject) ? 'yes' : 'forbidden';
+  };
+
+/** For what is no record of anybody's: a list, a new record, the service itself. */
+const role =
+  (...roles: Role[]): Policy =>
+  (who) =>
+    is(who, ...roles) ? 'yes' : 'forbidden';
+
+const works = (who: Identity) => is(who, 'assistant', 'supervisor');
+
+/** The whole of what anyone may do, after the People table of the product. What is not here is not allowed. */
+export const policies = {
+  'runs.start': (who, run) => (is(who, 'assistant') || isCustomer(who, run) ? 'yes' : 'forbidden'),
+  'runs.list': role('customer', 'assistant', 'adjuster', 'supervisor'),
+  'runs.read': on(readsRun, readsRun),
+  'runs.read-checkpoint': on(readsRun, (who) => is(who, 'assistant', 'adjuster', 'supervisor')),
+  'runs.resume': on(
+    readsRun,
+    (who, { takeOver }) => is(who, 'supervisor') || (is(who, 'assistant') && !takeOver),
+  ),
+  'runs.work': on(readsRun, works),
+  'runs.cancel': on(readsRun, (who, run) => is(who, 'adjuster', 'supervisor') || isCustomer(who, run)),
+  'approvals.list': role('adjuster', 'supervisor'),
+  'approvals.read': on(readsRun, (who) => is(who, 'assistant', 'adjuster', 'supervisor')),
+  'approvals.decide': on(readsRun, (who) => is(who, 'adjuster', 'supervisor') && !is(who, 'assistant')),
+  'approvals.withdraw': on(readsRun, works),
+  'claims.list': role('customer', 'adjuster', 'supervisor'),
+  'claims.read': on(readsClaim, readsClaim),
+  'claims.read-provenance': on(readsClaim, (who) => is(who, 'adjuster', 'supervisor')),
+  'projections.read': role('operator'),
+} satisfies Record<string, Policy>;
+
+export type PolicyName = keyof typeof policies;
+
+const VERDICTS: readonly unknown[] = ['yes', 'forbidden', 'hidden'] satisfies Verdict[];
+
+/** Asks a policy. One that is missing, answers nothing, or throws, is a no that gives nothing away. */
+export function judge(
+  name: string,
+  who: Identity,
+  subject: Subject,
+  table: Readonly<Record<string, Policy>> = policies,
+): Verdict {
+  const policy = Object.hasOwn(table, name) ? table[name] : undefined;
+  if (policy === undefined) return 'hidden';
+  try {
+    const verdict = policy(who, subject);
+    return VERDICTS.includes(verdict) ? verdict : 'hidden';
+  } catch {
+    return 'hidden';
+  }
+}
