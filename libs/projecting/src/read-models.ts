@@ -1,0 +1,133 @@
+import {
+  type ClientSession,
+  type Collection,
+  type Document,
+  MongoClient,
+  MongoError,
+  MongoServerError,
+} from 'mongodb';
+
+/** The document store does not answer. Nothing was read; what was being written may or may not stand. */
+export class ReadModelUnavailable extends Error {
+  override readonly name = 'ReadModelUnavailable';
+}
+
+/**
+ * The one opener of read-model databases: each model has a database of its own name, reached only through
+ * `openReadModel(name)`. Longs are `bigint`; writes are acknowledged by a majority.
+ *
+ * The server may be down when this connects and come and go later: whatever is asked meanwhile fails with
+ * `ReadModelUnavailable`, at once where the loss is known, otherwise within about two seconds.
+ */
+export class ReadModels {
+  private constructor(private readonly client: MongoClient) {}
+
+  static async connect({ url }: { url: string }): Promise<ReadModels> {
+    const client = new MongoClient(url, {
+      appName: 'waymark',
+      useBigInt64: true,
+      ignoreUndefined: true,
+      writeConcern: { w: 'majority' },
+      readConcern: { level: 'majority' },
+      maxPoolSize: 16,
+      waitQueueTimeoutMS: 2_000,
+      serverSelectionTimeoutMS: 1_500,
+      connectTimeoutMS: 1_500,
+      socketTimeoutMS: 10_000,
+      heartbeatFrequencyMS: 1_000,
+    });
+    const models = new ReadModels(client);
+    await client.connect().catch((error: unknown) => {
+      if (!isUnavailable(error)) throw error;
+    });
+    return models;
+  }
+
+  /** The database of a read model. Its name is the model's, and there is no other way to it. */
+  openReadModel(name: string): ReadModel {
+    return new ReadModel(this.client, name);
+  }
+
+  async ping(): Promise<void> {
+    await answered(this.client.db('admin').command({ ping: 1 }));
+  }
+
+  /** Ends all connections; reads and writes under way fail. */
+  close(): Promise<void> {
+    return this.client.close();
+  }
+}
+
+const COMMIT_ATTEMPTS = 3;
+
+/** One read model's database. */
+export class ReadModel {
+  constructor(
+    private readonly client: MongoClient,
+    readonly name: string,
+  ) {}
+
+  collection<Doc extends Document>(collection: string): Collection<Doc> {
+    return this.client.db(this.name).collection<Doc>(collection);
+  }
+
+  /**
+   * Runs writes as one transaction with majority: all of them stand or none. One that lost a conflict is run
+   * again, three times at most, so `work` must write the same each time.
+   *
+   * @throws ReadModelUnavailable when the server does not answer; whether the commit stands is unknown then.
+   */
+  async transaction(work: (session: ClientSession) => Promise<void>): Promise<void> {
+    const session = this.client.startSession();
+    try {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          await answered(this.attempt(session, work));
+          return;
+        } catch (error) {
+          const transient = error instanceof MongoError && error.hasErrorLabel('TransientTransactionError');
+          if (!transient || attempt === COMMIT_ATTEMPTS) throw error;
+        }
+      }
+    } finally {
+      await session.endSession();
+    }
+  }
+
+  private async attempt(
+    session: ClientSession,
+    work: (session: ClientSession) => Promise<void>,
+  ): Promise<void> {
+    session.startTransaction({ writeConcern: { w: 'majority' } });
+    try {
+      await work(session);
+    } catch (error) {
+      await session.abortTransaction();
+      throw error;
+    }
+    await session.commitTransaction();
+  }
+}
+
+/** The answer of the document store, with every way of not answering as `ReadModelUnavailable`. */
+export async function answered<Result>(request: Promise<Result>): Promise<Result> {
+  try {
+    return await request;
+  } catch (error) {
+    if (isUnavailable(error)) throw new ReadModelUnavailable('the document store is down', { cause: error });
+    throw error;
+  }
+}
+
+/** Codes by which a server says that it is stopping, not yet up, or not the primary any more. */
+const NOT_SERVING = new Set<unknown>([91, 189, 10107, 11600, 11602, 13435, 13436]);
+
+function isUnavailable(error: unknown): boolean {
+  if (error instanceof MongoServerError) return NOT_SERVING.has(error.code);
+  return (
+    error instanceof MongoError &&
+    /^Mongo(Network|ServerSelection|Topology|PoolCleared|WaitQueueTimeout|NotConnected|ServerClosed)/.test(
+      error.name,
+    )
+  );
+}

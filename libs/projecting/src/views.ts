@@ -1,0 +1,122 @@
+import { Unopenable, type Vault } from '#libs/vault';
+import type { Filter } from 'mongodb';
+import type { EventLog } from './event-log.js';
+import { type Notice, type Projection, type View, codeOf, project } from './projection.js';
+import { type ReadModels, ReadModelUnavailable, answered } from './read-models.js';
+import { type StoredDocument, documentId, openDocument, searchKey } from './stored.js';
+
+/** A cursor that no list of this kind has given out. */
+export class InvalidCursor extends Error {
+  override readonly name = 'InvalidCursor';
+}
+
+export interface PageRequest {
+  /** 1..200 */
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
+
+export interface Page<Item> {
+  readonly items: Item[];
+  readonly nextCursor?: string;
+}
+
+/** Reads of one projection's documents. */
+export class Views<Doc> {
+  constructor(
+    private readonly projection: Projection<Doc>,
+    private readonly models: ReadModels,
+    private readonly log: EventLog,
+    private readonly vault: Vault,
+    private readonly notice: Notice,
+  ) {}
+
+  /**
+   * The document of one stream as fresh as the stream: the stored one and the events after it. With the document
+   * store down, or a document that cannot be opened, the whole stream is folded instead. An event that cannot be
+   * applied ends the fold with a notice, as it holds the read model: `revision` says how far it went.
+   *
+   * @throws whatever the event store throws when it does not answer.
+   */
+  async fresh(tenant: string, id: string): Promise<View<Doc> | undefined> {
+    let view = await this.stored(tenant, id);
+    const stream = `${this.projection.category}-${tenant}.${id}`;
+    const from = view ? view.revision + 1n : 0n;
+    for await (const event of this.log.read(stream, { from })) {
+      try {
+        view = project(this.projection, view, await this.log.open(event));
+      } catch (error) {
+        const { revision } = event;
+        this.notice('a read stops before an event that cannot be applied', {
+          stream,
+          revision,
+          code: codeOf(error),
+        });
+        return view;
+      }
+    }
+    return view;
+  }
+
+  /**
+   * Documents that a filter matches, newest first by the position of their first event: an order that no later
+   * write changes, so that following the cursor shows no document twice and leaves out none that was there
+   * before the first page.
+   *
+   * @throws InvalidCursor, ReadModelUnavailable
+   */
+  async page(
+    tenant: string,
+    filters: readonly Filter<StoredDocument>[],
+    { limit, cursor }: PageRequest,
+  ): Promise<Page<View<Doc>>> {
+    const before = cursor === undefined ? [] : [{ created: { $lt: positionOf(cursor) } }];
+    const found = await answered(
+      this.documents()
+        .find({ $and: [{ tenant }, ...before, ...filters] })
+        .sort({ created: -1 })
+        .limit(limit + 1)
+        .toArray(),
+    );
+    const shown = found.slice(0, limit);
+    const items = await Promise.all(shown.map((stored) => openDocument(this.projection, this.vault, stored)));
+    const last = shown.at(-1);
+    return found.length > limit && last ? { items, nextCursor: cursorOf(last.created) } : { items };
+  }
+
+  /** The condition that a declared search field holds a text. */
+  async searched(tenant: string, field: string, text: string): Promise<Filter<StoredDocument>> {
+    return { [`search.${field}`]: await searchKey(this.vault, tenant, text) };
+  }
+
+  private async stored(tenant: string, id: string): Promise<View<Doc> | undefined> {
+    try {
+      const found = await answered(this.documents().findOne({ _id: documentId(tenant, id) }));
+      return found ? await openDocument(this.projection, this.vault, found) : undefined;
+    } catch (error) {
+      if (!(error instanceof ReadModelUnavailable || error instanceof Unopenable)) throw error;
+      this.notice('a document cannot be read; its stream is folded instead', {
+        tenant,
+        id,
+        code: codeOf(error),
+      });
+      return undefined;
+    }
+  }
+
+  private documents() {
+    return this.models
+      .openReadModel(this.projection.name)
+      .collection<StoredDocument>(this.projection.collection);
+  }
+}
+
+function cursorOf(position: bigint): string {
+  return Buffer.from(position.toString()).toString('base64url');
+}
+
+function positionOf(cursor: string): bigint {
+  const text = Buffer.from(cursor, 'base64url').toString();
+  if (!/^\d{1,19}$/.test(text)) throw new InvalidCursor('not a cursor that this list gave out');
+  return BigInt(text);
+}
