@@ -1,0 +1,108 @@
+import { money, personal, plain } from '#libs/decider';
+import { lossNotice } from '#libs/domain/losses';
+import { z } from 'zod';
+
+const text = plain(z.string());
+const count = z.int().min(0);
+const content = personal('run', z.json());
+const note = personal('run', z.string());
+const party = z.strictObject({ sub: text, actFor: z.array(text) });
+const stepKind = z.enum(['tool', 'model', 'human', 'system']);
+
+const stepMark = z.strictObject({ stepId: text, name: text, kind: stepKind, at: text, revision: text });
+
+const approval = z.strictObject({
+  approvalId: text,
+  draftId: text,
+  draftVersion: count,
+  digest: text,
+  summary: note,
+  basedOn: z.array(text),
+  requestedBy: party,
+  requires: z.strictObject({ signatures: count, authority: money }),
+  requestedAt: text,
+  expiresAt: text,
+  /** As recorded. Expired or lapsed here: a newer version of the draft, or a newer approval, closed it. */
+  state: z.enum([
+    'pending',
+    'granted',
+    'denied',
+    'withdrawn',
+    'invalidated',
+    'expired',
+    'lapsed',
+    'filing',
+    'filed',
+    'refused',
+  ]),
+  /** Whether it is the newest approval of its draft: an older one no longer says where the run stands. */
+  newest: z.boolean(),
+  decidedBy: z.array(party),
+  decidedAt: text.optional(),
+  comment: note.optional(),
+  executeBy: text.optional(),
+  withdrawal: z
+    .strictObject({
+      because: z.enum(['requested', 'run-ended']),
+      by: party,
+      reason: note.optional(),
+      at: text,
+    })
+    .optional(),
+  invalidation: z
+    .strictObject({
+      cause: z.strictObject({ kind: z.literal('draft-changed'), draftVersion: count, digest: text }),
+      at: text,
+    })
+    .optional(),
+  claimId: text.optional(),
+  filingStartedAt: text.optional(),
+  receiptNumber: text.optional(),
+  filedAt: text.optional(),
+  refusal: z.strictObject({ code: text, detail: text.optional(), at: text }).optional(),
+});
+
+/**
+ * Where one run stands. A completed step leaves only its count: a rule lets it complete once, so the steps a
+ * fold has to know by name are those not completed. Sizes are thus independent of how many steps are done.
+ */
+export const checkpoint = z.strictObject({
+  runId: text,
+  originRunId: text,
+  customerId: text,
+  conversationId: text.optional(),
+  workflow: z.strictObject({ name: text, version: text }),
+  input: content.optional(),
+  phase: text.optional(),
+  steps: z.strictObject({
+    completed: count,
+    open: z.array(stepMark),
+    failed: z.array(text),
+    recent: z.array(stepMark.extend({ status: z.enum(['started', 'completed', 'failed']) })),
+  }),
+  drafts: z.array(
+    z.strictObject({
+      draftId: text,
+      draftVersion: count,
+      kind: z.literal('claim'),
+      digest: text,
+      notice: personal('run', lossNotice),
+      savedAt: text,
+    }),
+  ),
+  approvals: z.array(approval),
+  workerState: z.strictObject({ state: content, label: text.optional(), savedAt: text }).optional(),
+  lease: z.strictObject({ number: count, workerId: text, holder: text, expiresAt: text }).optional(),
+  ended: z
+    .strictObject({
+      status: z.enum(['completed', 'failed', 'cancelled']),
+      reason: note.optional(),
+      output: content.optional(),
+      at: text,
+    })
+    .optional(),
+  startedAt: text,
+  updatedAt: text,
+});
+export type Checkpoint = z.infer<typeof checkpoint>;
+export type Approval = Checkpoint['approvals'][number];

@@ -1,0 +1,180 @@
+import type { DomainEvent } from '#libs/decider';
+import type { RunEvent } from '#libs/domain/runs';
+import { type Fold, type Recorded, Unprojectable, defineProjection } from '#libs/projecting';
+import { type Approval, type Checkpoint, checkpoint } from './document.js';
+
+const RECENT = 50;
+
+type Of<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
+type StepEvent = Of<'StepStarted'> | Of<'StepCompleted'> | Of<'StepFailed'>;
+type StepStatus = Checkpoint['steps']['recent'][number]['status'];
+
+export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
+  name: 'current-checkpoints',
+  version: 1,
+  category: 'run',
+  document: checkpoint,
+  indexes: [
+    { key: { tenant: 1, created: -1 } },
+    { key: { tenant: 1, customerId: 1, created: -1 } },
+    { key: { tenant: 1, phase: 1, created: -1 } },
+    { key: { tenant: 1, updatedAt: 1 } },
+  ],
+  customerOf: (doc) => doc.customerId,
+  fold: {
+    RunStarted: {
+      begins: ({ data, metadata }) => ({
+        runId: data.runId,
+        originRunId: data.originRunId,
+        customerId: data.customerId,
+        ...(data.conversationId !== undefined && { conversationId: data.conversationId }),
+        workflow: data.workflow,
+        ...(data.input !== undefined && { input: data.input }),
+        steps: { completed: 0, open: [], failed: [], recent: [] },
+        drafts: [],
+        approvals: [],
+        startedAt: data.startedAt,
+        updatedAt: metadata.recordedAt,
+      }),
+    },
+    LeaseTaken: updating((doc, { data }) => {
+      const { number, workerId, holder, expiresAt } = data;
+      return { ...doc, lease: { number, workerId, holder, expiresAt } };
+    }),
+    PhaseEntered: updating((doc, { data }) => ({ ...doc, phase: data.phase })),
+    StepStarted: updating((doc, event) => withStep(doc, event, 'started', event.data.startedAt)),
+    StepCompleted: updating((doc, event) => withStep(doc, event, 'completed', event.data.completedAt)),
+    StepFailed: updating((doc, event) => withStep(doc, event, 'failed', event.data.failedAt)),
+    DraftSaved: updating((doc, { data }) => {
+      const { draftId, draftVersion, kind, digest, savedAt, content } = data;
+      const draft = { draftId, draftVersion, kind, digest, notice: content.notice, savedAt };
+      const at = doc.drafts.findIndex((other) => other.draftId === draftId);
+      return {
+        ...doc,
+        drafts: at < 0 ? [...doc.drafts, draft] : doc.drafts.with(at, draft),
+        approvals: superseding(doc.approvals, draftId),
+      };
+    }),
+    ApprovalRequested: updating((doc, { data }) => {
+      const { executeWithinSeconds: _, ...asked } = data;
+      const older = superseding(doc.approvals, asked.draftId, { newest: false });
+      return { ...doc, approvals: [...older, { ...asked, state: 'pending', newest: true, decidedBy: [] }] };
+    }),
+    ApprovalGranted: approving(({ grantedAt, executeBy, decidedBy, comment }, approval) => ({
+      state: 'granted',
+      decidedBy: [...approval.decidedBy, decidedBy],
+      decidedAt: grantedAt,
+      ...(comment !== undefined && { comment }),
+      executeBy,
+    })),
+    ApprovalDenied: approving(({ deniedAt, decidedBy, comment }, approval) => ({
+      state: 'denied',
+      decidedBy: [...approval.decidedBy, decidedBy],
+      decidedAt: deniedAt,
+      ...(comment !== undefined && { comment }),
+    })),
+    ApprovalWithdrawn: approving(({ because, withdrawnBy, reason, withdrawnAt }) => ({
+      state: 'withdrawn',
+      withdrawal: { because, by: withdrawnBy, ...(reason !== undefined && { reason }), at: withdrawnAt },
+    })),
+    ApprovalInvalidated: approving(({ cause, invalidatedAt }) => ({
+      state: 'invalidated',
+      invalidation: { cause, at: invalidatedAt },
+    })),
+    WorkerStateSaved: updating((doc, { data: { content, label, savedAt } }) => {
+      if (content.kind !== 'whole')
+        throw new Unprojectable('unsupported-worker-state', `worker state of kind ${content.kind}`);
+      return {
+        ...doc,
+        workerState: { state: content.state, ...(label !== undefined && { label }), savedAt },
+      };
+    }),
+    FilingStarted: approving(({ claimId, startedAt }) => ({
+      state: 'filing',
+      claimId,
+      filingStartedAt: startedAt,
+    })),
+    ReceiptNoted: approving(({ claimId, receiptNumber, filedAt }) => ({
+      state: 'filed',
+      claimId,
+      receiptNumber,
+      filedAt,
+    })),
+    FilingRefused: approving(({ code, detail, refusedAt }) => ({
+      state: 'refused',
+      refusal: { code, ...(detail !== undefined && { detail }), at: refusedAt },
+    })),
+    RunCompleted: updating((doc, { data }) => ending(doc, 'completed', data, data.completedAt)),
+    RunFailed: updating((doc, { data }) => ending(doc, 'failed', data, data.failedAt)),
+    RunCancelled: updating((doc, { data }) => ending(doc, 'cancelled', data, data.cancelledAt)),
+  },
+});
+
+function updating<Event extends DomainEvent>(fold: Fold<Checkpoint, Event>): Fold<Checkpoint, Event> {
+  return (doc, event) => ({ ...fold(doc, event), updatedAt: event.metadata.recordedAt });
+}
+
+/** A newer version or approval of a draft closes whatever approval of it was open. */
+function superseding(approvals: Approval[], draftId: string, change: Partial<Approval> = {}): Approval[] {
+  const closed = { pending: 'expired', granted: 'lapsed' } as const;
+  return approvals.map((approval) => {
+    if (approval.draftId !== draftId) return approval;
+    const { state } = approval;
+    return {
+      ...approval,
+      ...change,
+      ...((state === 'pending' || state === 'granted') && { state: closed[state] }),
+    };
+  });
+}
+
+type ApprovalData = Extract<RunEvent, { data: { approvalId: string } }>['data'];
+
+function approving<Data extends ApprovalData>(
+  change: (data: Data, approval: Approval) => Partial<Approval>,
+): Fold<Checkpoint, DomainEvent<RunEvent['type'], Data>> {
+  return updating((doc, event) => {
+    const { approvalId } = event.data;
+    const at = doc.approvals.findIndex((approval) => approval.approvalId === approvalId);
+    const approval = doc.approvals[at];
+    if (!approval) throw new Unprojectable('unknown-approval', `${event.type} for approval ${approvalId}`);
+    return { ...doc, approvals: doc.approvals.with(at, { ...approval, ...change(event.data, approval) }) };
+  });
+}
+
+function withStep(doc: Checkpoint, event: Recorded<StepEvent>, status: StepStatus, at: string): Checkpoint {
+  const { stepId, name, kind } = event.data;
+  const mark = { stepId, name, kind, at, revision: event.revision.toString() };
+  const { completed, open, failed, recent } = doc.steps;
+  const others = <Mark extends { stepId: string }>(marks: Mark[]) =>
+    marks.filter((other) => other.stepId !== stepId);
+  return {
+    ...doc,
+    steps: {
+      completed: completed + (status === 'completed' ? 1 : 0),
+      open: status === 'started' ? [...others(open), mark] : others(open),
+      failed:
+        status === 'failed'
+          ? [...failed.filter((id) => id !== stepId), stepId]
+          : failed.filter((id) => id !== stepId),
+      recent: [...others(recent), { ...mark, status }].slice(-RECENT),
+    },
+  };
+}
+
+type Ending = NonNullable<Checkpoint['ended']>;
+
+function ending(
+  doc: Checkpoint,
+  status: Ending['status'],
+  { reason, output }: Pick<Ending, 'reason' | 'output'>,
+  at: string,
+): Checkpoint {
+  const ended = {
+    status,
+    ...(reason !== undefined && { reason }),
+    ...(output !== undefined && { output }),
+    at,
+  };
+  return { ...doc, ended };
+}

@@ -1,0 +1,60 @@
+import {
+  type EventLog,
+  type Notice,
+  type Page,
+  type PageRequest,
+  type ReadModels,
+  type View,
+  Views,
+} from '#libs/projecting';
+import type { Vault } from '#libs/vault';
+import type { Checkpoint } from './document.js';
+import { type PresentedRun, type RunStatus, present, withStatus } from './present.js';
+import { currentCheckpoints } from './projector.js';
+
+export interface RunFilters {
+  readonly status?: RunStatus | undefined;
+  readonly phase?: string | undefined;
+  readonly customerId?: string | undefined;
+  /** Runs changed at this time or later, ISO 8601 in UTC with milliseconds. */
+  readonly updatedSince?: string | undefined;
+}
+
+/** What the caller may see at all: one tenant, and within it all customers or one. */
+export interface Viewer {
+  readonly tenant: string;
+  readonly customerId?: string | undefined;
+}
+
+/** Reads of where runs stand. */
+export class CheckpointQueries {
+  private readonly views: Views<Checkpoint>;
+
+  constructor(models: ReadModels, log: EventLog, vault: Vault, notice: Notice) {
+    this.views = new Views(currentCheckpoints, models, log, vault, notice);
+  }
+
+  /** As fresh as the stream, with or without the document store. */
+  async run({ tenant, customerId }: Viewer, runId: string): Promise<View<Checkpoint> | undefined> {
+    const view = await this.views.fresh(tenant, runId);
+    return customerId === undefined || view?.doc.customerId === customerId ? view : undefined;
+  }
+
+  /** @throws InvalidCursor, ReadModelUnavailable */
+  async list(
+    viewer: Viewer,
+    { status, phase, customerId, updatedSince }: RunFilters,
+    page: PageRequest,
+    now: string,
+  ): Promise<Page<PresentedRun>> {
+    const conditions = [
+      viewer.customerId !== undefined && { customerId: viewer.customerId },
+      customerId !== undefined && { customerId },
+      phase !== undefined && { phase },
+      updatedSince !== undefined && { updatedAt: { $gte: updatedSince } },
+      status !== undefined && withStatus(status, now),
+    ].filter((condition) => condition !== false);
+    const { items, ...rest } = await this.views.page(viewer.tenant, conditions, page);
+    return { ...rest, items: items.map((view) => present(view, now)) };
+  }
+}
