@@ -1,8 +1,8 @@
-import { Unopenable, type Vault } from '#libs/vault';
+import { Unopenable } from '#libs/vault';
 import type { Filter } from 'mongodb';
-import type { EventLog } from './event-log.js';
-import { type Notice, type Projection, type View, codeOf, project } from './projection.js';
-import { type ReadModels, ReadModelUnavailable, answered } from './read-models.js';
+import type { Stores } from './stores.js';
+import { type Projection, type View, codeOf, project } from './projection.js';
+import { ReadModelUnavailable, answered } from './read-models.js';
 import { type StoredDocument, documentId, openDocument, searchKey } from './stored.js';
 
 /** A cursor that no list of this kind has given out. */
@@ -25,10 +25,7 @@ export interface Page<Item> {
 export class Views<Doc> {
   constructor(
     private readonly projection: Projection<Doc>,
-    private readonly models: ReadModels,
-    private readonly log: EventLog,
-    private readonly vault: Vault,
-    private readonly notice: Notice,
+    private readonly stores: Stores,
   ) {}
 
   /**
@@ -42,12 +39,12 @@ export class Views<Doc> {
     let view = await this.stored(tenant, id);
     const stream = `${this.projection.category}-${tenant}.${id}`;
     const from = view ? view.revision + 1n : 0n;
-    for await (const event of this.log.read(stream, { from })) {
+    for await (const event of this.stores.log.read(stream, { from })) {
       try {
-        view = project(this.projection, view, await this.log.open(event));
+        view = project(this.projection, view, await this.stores.log.open(event));
       } catch (error) {
         const { revision } = event;
-        this.notice('a read stops before an event that cannot be applied', {
+        this.stores.notice('a read stops before an event that cannot be applied', {
           stream,
           revision,
           code: codeOf(error),
@@ -79,23 +76,25 @@ export class Views<Doc> {
         .toArray(),
     );
     const shown = found.slice(0, limit);
-    const items = await Promise.all(shown.map((stored) => openDocument(this.projection, this.vault, stored)));
+    const items = await Promise.all(
+      shown.map((stored) => openDocument(this.projection, this.stores.vault, stored)),
+    );
     const last = shown.at(-1);
     return found.length > limit && last ? { items, nextCursor: cursorOf(last.created) } : { items };
   }
 
   /** The condition that a declared search field holds a text. */
   async searched(tenant: string, field: string, text: string): Promise<Filter<StoredDocument>> {
-    return { [`search.${field}`]: await searchKey(this.vault, tenant, text) };
+    return { [`search.${field}`]: await searchKey(this.stores.vault, tenant, text) };
   }
 
   private async stored(tenant: string, id: string): Promise<View<Doc> | undefined> {
     try {
       const found = await answered(this.documents().findOne({ _id: documentId(tenant, id) }));
-      return found ? await openDocument(this.projection, this.vault, found) : undefined;
+      return found ? await openDocument(this.projection, this.stores.vault, found) : undefined;
     } catch (error) {
       if (!(error instanceof ReadModelUnavailable || error instanceof Unopenable)) throw error;
-      this.notice('a document cannot be read; its stream is folded instead', {
+      this.stores.notice('a document cannot be read; its stream is folded instead', {
         tenant,
         id,
         code: codeOf(error),
@@ -105,7 +104,7 @@ export class Views<Doc> {
   }
 
   private documents() {
-    return this.models
+    return this.stores.models
       .openReadModel(this.projection.name)
       .collection<StoredDocument>(this.projection.collection);
   }

@@ -1,13 +1,4 @@
-import {
-  type EventLog,
-  type Notice,
-  type Page,
-  type PageRequest,
-  type ReadModels,
-  type View,
-  Views,
-} from '#libs/projecting';
-import type { Vault } from '#libs/vault';
+import { type Page, type PageRequest, type Stores, type View, Views } from '#libs/projecting';
 import type { ClaimRecord } from './document.js';
 import { type PresentedClaim, present } from './present.js';
 import { authoritativeClaims } from './projector.js';
@@ -28,8 +19,8 @@ export interface Viewer {
 export class ClaimQueries {
   private readonly views: Views<ClaimRecord>;
 
-  constructor(models: ReadModels, log: EventLog, vault: Vault, notice: Notice) {
-    this.views = new Views(authoritativeClaims, models, log, vault, notice);
+  constructor(stores: Stores) {
+    this.views = new Views(authoritativeClaims, stores);
   }
 
   /** As fresh as the stream, with or without the document store. */

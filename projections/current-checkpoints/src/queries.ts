@@ -1,13 +1,4 @@
-import {
-  type EventLog,
-  type Notice,
-  type Page,
-  type PageRequest,
-  type ReadModels,
-  type View,
-  Views,
-} from '#libs/projecting';
-import type { Vault } from '#libs/vault';
+import { type Page, type PageRequest, type Stores, type View, Views } from '#libs/projecting';
 import type { Checkpoint } from './document.js';
 import { type PresentedRun, type RunStatus, present, withStatus } from './present.js';
 import { currentCheckpoints } from './projector.js';
@@ -30,8 +21,8 @@ export interface Viewer {
 export class CheckpointQueries {
   private readonly views: Views<Checkpoint>;
 
-  constructor(models: ReadModels, log: EventLog, vault: Vault, notice: Notice) {
-    this.views = new Views(currentCheckpoints, models, log, vault, notice);
+  constructor(stores: Stores) {
+    this.views = new Views(currentCheckpoints, stores);
   }
 
   /** As fresh as the stream, with or without the document store. */
