@@ -42,3 +42,12 @@ export interface Decider<State, Command, Event extends DomainEvent, Code extends
   evolve(state: State, event: Event): State;
   decide(command: Command, state: State): Event[] | Refusal<Code>;
 }
+
+/** Makes an event. Members that are undefined are left out, so that it equals what the store gives back. */
+export function happened<Type extends string, Data extends object>(
+  type: Type,
+  data: Data,
+): DomainEvent<Type, Data> {
+  const entries = Object.entries(data).filter(([, value]) => value !== undefined);
+  return { type, data: Object.fromEntries(entries) as Data };
+}
