@@ -1,3 +1,4 @@
+import { derivedId } from '#libs/canonical';
 import { money } from '#libs/decider';
 import { z } from 'zod';
 
@@ -52,3 +53,8 @@ export const saltedNotice = z.strictObject({
   notice: lossNotice,
 });
 export type SaltedNotice = z.infer<typeof saltedNotice>;
+
+/** One draft of one origin run can become one claim, whichever fork or repeat files it. */
+export function claimIdOf(tenant: string, originRunId: string, draftId: string): string {
+  return derivedId('claim', tenant, originRunId, draftId);
+}

@@ -34,6 +34,8 @@ export const runEvents = {
     customerId: id,
     conversationId: id.optional(),
     input: content.optional(),
+    /** The customer's own identity, where they started the run themselves. */
+    customer: party.optional(),
     startedAt: at,
   }),
   LeaseTaken: z.strictObject({
