@@ -1,0 +1,185 @@
+import type { Json } from '#libs/canonical';
+import type { Refusal } from '#libs/decider';
+import type { SaltedNotice } from '#libs/domain/losses';
+import type { Party, RunEvent } from './events.js';
+
+export const runRefusals = [
+  'already-decided',
+  'already-filed',
+  'approval-expired',
+  'approval-invalidated',
+  'approval-lapsed',
+  'approval-not-granted',
+  'approval-open',
+  'approval-unknown',
+  'approval-withdrawn',
+  'digest-mismatch',
+  'draft-outdated',
+  'draft-unknown',
+  'fact-unknown',
+  'filing-in-progress',
+  'filing-not-started',
+  'filing-refused',
+  'four-eyes',
+  'lease-held',
+  'lease-required',
+  'not-found',
+  'not-permitted',
+  'run-ended',
+  'run-exists',
+  'stale-lease',
+  'state-too-large',
+  'step-already-completed',
+] as const;
+export type RunRefusal = (typeof runRefusals)[number];
+export type Outcome = RunEvent[] | Refusal<RunRefusal>;
+
+/** What a worker shows to write: the lease's number, the digest of its secret part, and the caller's subject. */
+export interface LeaseShown {
+  number: number;
+  secretDigest: string;
+  holder: string;
+}
+
+interface Timed {
+  at: string;
+}
+
+interface ByWorker extends Timed {
+  lease: LeaseShown | undefined;
+}
+
+export interface StartRun extends Timed {
+  type: 'StartRun';
+  runId: string;
+  workflow: { name: string; version: string };
+  customerId: string;
+  conversationId?: string;
+  input?: Json;
+  /** The customer's own identity, where they start the run themselves. */
+  customer?: Party;
+}
+
+export interface TakeLease extends Timed {
+  type: 'TakeLease';
+  workerId: string;
+  holder: string;
+  secretDigest: string;
+  leaseSeconds: number;
+  takeOver: boolean;
+  /** The record of heartbeats; it counts only for the newest lease. */
+  seen?: { number: number; expiresAt: string; closed: boolean };
+}
+
+export interface EnterPhase extends ByWorker {
+  type: 'EnterPhase';
+  phase: string;
+}
+
+export interface RecordStep extends ByWorker {
+  type: 'RecordStep';
+  stepId: string;
+  name: string;
+  kind: 'tool' | 'model' | 'human' | 'system';
+  status: 'started' | 'completed' | 'failed';
+  input?: Json;
+  output?: Json;
+  error?: Json;
+}
+
+export interface SaveWorkerState extends ByWorker {
+  type: 'SaveWorkerState';
+  state: Json;
+  /** `state` is a merge patch (RFC 7396) of what is saved. */
+  patch?: boolean;
+  label?: string;
+  /** The most bytes that the whole state may take in canonical form. */
+  limitBytes?: number;
+}
+
+export interface SaveDraft extends ByWorker {
+  type: 'SaveDraft';
+  draftId: string;
+  content: SaltedNotice;
+}
+
+export interface RequestApproval extends ByWorker {
+  type: 'RequestApproval';
+  draftId: string;
+  draftVersion: number;
+  summary: string;
+  basedOn: string[];
+  requestedBy: Party;
+  expiresInSeconds: number;
+  /** From the grant; one day unless said otherwise. */
+  executeWithinSeconds?: number;
+}
+
+export interface DecideApproval extends Timed {
+  type: 'DecideApproval';
+  approvalId: string;
+  decision: 'grant' | 'deny';
+  digest: string;
+  /** `customerId`, where the caller's token says they are a customer. */
+  decidedBy: Party & { customerId?: string };
+  comment?: string;
+}
+
+export interface WithdrawApproval extends Timed {
+  type: 'WithdrawApproval';
+  approvalId: string;
+  withdrawnBy: Party;
+  reason?: string;
+}
+
+export interface StartFiling extends Timed {
+  type: 'StartFiling';
+  tenant: string;
+  approvalId: string;
+}
+
+export interface NoteReceipt extends Timed {
+  type: 'NoteReceipt';
+  approvalId: string;
+  receiptNumber: string;
+  filedAt: string;
+}
+
+export interface RefuseFiling extends Timed {
+  type: 'RefuseFiling';
+  approvalId: string;
+  code: string;
+  detail?: string;
+}
+
+interface Ending {
+  endedBy: Party;
+  reason?: string;
+  output?: Json;
+}
+
+export interface CompleteRun extends ByWorker, Ending {
+  type: 'CompleteRun';
+}
+
+export interface FailRun extends ByWorker, Ending {
+  type: 'FailRun';
+}
+
+export interface CancelRun extends Timed, Ending {
+  type: 'CancelRun';
+}
+
+export type WorkerCommand =
+  EnterPhase | RecordStep | SaveWorkerState | SaveDraft | RequestApproval | CompleteRun | FailRun;
+
+export type RunCommand =
+  | StartRun
+  | TakeLease
+  | WorkerCommand
+  | DecideApproval
+  | WithdrawApproval
+  | StartFiling
+  | NoteReceipt
+  | RefuseFiling
+  | CancelRun;

@@ -1,0 +1,75 @@
+import { happened, refuse, type Refusal } from '#libs/decider';
+import { claimIdOf } from '#libs/domain/losses';
+import { approvalOf, approvalStatus, refuseFallen, refuseLapsed, refuseUnknown } from './approvals.js';
+import type { NoteReceipt, Outcome, RefuseFiling, RunRefusal, StartFiling } from './commands.js';
+import type { Approval, Run } from './state.js';
+
+export function startFiling({ tenant, approvalId, at }: StartFiling, run: Run): Outcome {
+  const approval = run.approvals.get(approvalId);
+  if (!approval) return refuseUnknown(approvalId);
+  if (approval.filing) return [];
+  const refusal = refuseExecution(approval, run, at);
+  if (refusal) return refusal;
+  const { draftId, draftVersion, digest } = approval;
+  const claimId = claimIdOf(tenant, run.started.originRunId, draftId);
+  return [happened('FilingStarted', { approvalId, draftId, draftVersion, digest, claimId, startedAt: at })];
+}
+
+function refuseExecution(approval: Approval, run: Run, at: string): Refusal<RunRefusal> | undefined {
+  const draft = run.drafts.get(approval.draftId);
+  const newest = approvalOf(run, draft);
+  if (newest?.stage === 'filing' || newest?.stage === 'filed')
+    return refuse('already-filed', 'The draft is filed under another approval.', {
+      approvalId: newest.approvalId,
+    });
+  const fallen = refuseFallen(approval);
+  if (fallen) return fallen;
+  const status = approvalStatus(approval, at);
+  if (status === 'lapsed') return refuseLapsed(approval);
+  if (status !== 'granted')
+    return refuse('approval-not-granted', `The approval is ${status}, not granted.`, { status });
+  if (run.ended) return refuse('run-ended', `The run has ${run.ended.status}.`);
+  if (draft?.digest !== approval.digest)
+    return refuse('digest-mismatch', 'The draft is not what was approved.', { digest: draft?.digest });
+  return undefined;
+}
+
+export function noteReceipt(command: NoteReceipt, run: Run): Outcome {
+  const { approvalId, receiptNumber, filedAt, at } = command;
+  const approval = run.approvals.get(approvalId);
+  if (!approval) return refuseUnknown(approvalId);
+  const { draftId, filing, receipt } = approval;
+  if (receipt?.receiptNumber === receiptNumber) return [];
+  if (receipt) return refuseReceipt(receipt.receiptNumber);
+  if (approval.stage === 'refused') return refuse('filing-refused', 'The filing was refused.');
+  if (!filing) return refuseNotStarted();
+  const { claimId } = filing;
+  return [happened('ReceiptNoted', { approvalId, draftId, claimId, receiptNumber, filedAt, notedAt: at })];
+}
+
+export function refuseFiling(command: RefuseFiling, run: Run): Outcome {
+  const { approvalId, code, detail, at } = command;
+  const approval = run.approvals.get(approvalId);
+  if (!approval) return refuseUnknown(approvalId);
+  if (approval.stage === 'refused') return [];
+  if (approval.receipt) return refuseReceipt(approval.receipt.receiptNumber);
+  if (!approval.filing) return refuseNotStarted();
+  const { draftId } = approval;
+  return [happened('FilingRefused', { approvalId, draftId, code, detail, refusedAt: at })];
+}
+
+function refuseReceipt(receiptNumber: string): Refusal<RunRefusal> {
+  return refuse('already-filed', 'The claim was filed, and its receipt noted.', { receiptNumber });
+}
+
+function refuseNotStarted(): Refusal<RunRefusal> {
+  return refuse('filing-not-started', 'No filing was started from this approval.');
+}
+
+/** While a claim is being filed the run stays as it is. */
+export function refuseWhileFiling(run: Run): Refusal<RunRefusal> | undefined {
+  for (const { stage, approvalId } of run.approvals.values())
+    if (stage === 'filing')
+      return refuse('filing-in-progress', 'A claim is being filed from this run.', { approvalId });
+  return undefined;
+}

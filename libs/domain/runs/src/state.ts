@@ -1,0 +1,188 @@
+import { digestOf, type Json } from '#libs/canonical';
+import type { Party, RunEvent } from './events.js';
+
+type DataOf<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>['data'];
+
+export interface Step {
+  stepId: string;
+  name: string;
+  kind: DataOf<'StepStarted'>['kind'];
+  status: 'started' | 'completed' | 'failed';
+  /** Of the input, output or error that this status came with. */
+  digest: string;
+  at: string;
+}
+
+export interface Draft extends DataOf<'DraftSaved'> {
+  /** The newest approval asked for; an older one is never open. */
+  approvalId?: string;
+}
+
+export interface Approval extends DataOf<'ApprovalRequested'> {
+  stage: 'pending' | 'granted' | 'denied' | 'withdrawn' | 'invalidated' | 'filing' | 'filed' | 'refused';
+  /** A newer version or a newer approval of its draft stands: it is no longer open, whatever the time. */
+  superseded: boolean;
+  decision?: { decision: 'grant' | 'deny'; decidedBy: Party; comment?: string; decidedAt: string };
+  executeBy?: string;
+  withdrawal?: Omit<DataOf<'ApprovalWithdrawn'>, 'approvalId'>;
+  invalidation?: Omit<DataOf<'ApprovalInvalidated'>, 'approvalId'>;
+  filing?: { claimId: string; startedAt: string };
+  receipt?: { receiptNumber: string; filedAt: string; notedAt: string };
+  refusal?: { code: string; detail?: string; refusedAt: string };
+}
+
+export interface RunState {
+  started?: DataOf<'RunStarted'>;
+  phase?: string;
+  lease?: DataOf<'LeaseTaken'>;
+  steps: Map<string, Step>;
+  drafts: Map<string, Draft>;
+  approvals: Map<string, Approval>;
+  workerState?: { state: Json; label?: string; savedAt: string };
+  ended?: { status: 'completed' | 'failed' | 'cancelled'; reason?: string; output?: Json; endedAt: string };
+}
+
+/** A run that was started. */
+export type Run = RunState & { started: DataOf<'RunStarted'> };
+
+export function initialState(): RunState {
+  return { steps: new Map(), drafts: new Map(), approvals: new Map() };
+}
+
+type Folds = { [Type in RunEvent['type']]: (state: RunState, data: DataOf<Type>) => void };
+
+export const folds: Folds = {
+  RunStarted: (state, data) => void (state.started = data),
+  LeaseTaken: (state, data) => void (state.lease = data),
+  PhaseEntered: (state, data) => void (state.phase = data.phase),
+  StepStarted: (state, data) => setStep(state, data, 'started', data.input, data.startedAt),
+  StepCompleted: (state, data) => setStep(state, data, 'completed', data.output, data.completedAt),
+  StepFailed: (state, data) => setStep(state, data, 'failed', data.error, data.failedAt),
+  DraftSaved: (state, data) => {
+    const { approvalId } = supersede(state, data.draftId);
+    state.drafts.set(data.draftId, { ...data, ...(approvalId && { approvalId }) });
+  },
+  ApprovalRequested: (state, data) => {
+    supersede(state, data.draftId);
+    const draft = state.drafts.get(data.draftId);
+    if (draft) draft.approvalId = data.approvalId;
+    state.approvals.set(data.approvalId, { ...data, stage: 'pending', superseded: false });
+  },
+  ApprovalGranted: (state, { approvalId, decidedBy, comment, grantedAt, executeBy }) => {
+    const decision = { decision: 'grant' as const, decidedBy, ...(comment !== undefined && { comment }) };
+    change(state, approvalId, {
+      stage: 'granted',
+      decision: { ...decision, decidedAt: grantedAt },
+      executeBy,
+    });
+  },
+  ApprovalDenied: (state, { approvalId, decidedBy, comment, deniedAt }) => {
+    const decision = { decision: 'deny' as const, decidedBy, ...(comment !== undefined && { comment }) };
+    change(state, approvalId, { stage: 'denied', decision: { ...decision, decidedAt: deniedAt } });
+  },
+  ApprovalWithdrawn: (state, { approvalId, ...withdrawal }) =>
+    change(state, approvalId, { stage: 'withdrawn', withdrawal }),
+  ApprovalInvalidated: (state, { approvalId, ...invalidation }) =>
+    change(state, approvalId, { stage: 'invalidated', invalidation }),
+  WorkerStateSaved: (state, { content, label, savedAt }) => {
+    if (content.kind === 'payload') throw new Error('a worker state in the payload store cannot be folded');
+    const saved =
+      content.kind === 'whole' ? content.state : mergePatch(state.workerState?.state, content.patch);
+    state.workerState = { state: saved, savedAt, ...(label !== undefined && { label }) };
+  },
+  FilingStarted: (state, { approvalId, claimId, startedAt }) =>
+    change(state, approvalId, { stage: 'filing', filing: { claimId, startedAt } }),
+  ReceiptNoted: (state, { approvalId, receiptNumber, filedAt, notedAt }) =>
+    change(state, approvalId, { stage: 'filed', receipt: { receiptNumber, filedAt, notedAt } }),
+  FilingRefused: (state, { approvalId, code, detail, refusedAt }) =>
+    change(state, approvalId, {
+      stage: 'refused',
+      refusal: { code, refusedAt, ...(detail !== undefined && { detail }) },
+    }),
+  RunCompleted: (state, { completedAt, ...rest }) => end(state, 'completed', completedAt, rest),
+  RunFailed: (state, { failedAt, ...rest }) => end(state, 'failed', failedAt, rest),
+  RunCancelled: (state, { cancelledAt, ...rest }) => end(state, 'cancelled', cancelledAt, rest),
+};
+
+export function evolve(state: RunState, event: RunEvent): RunState {
+  if (!Object.hasOwn(folds, event.type)) throw new Error(`a run has no event ${event.type}`);
+  const fold = folds[event.type] as (state: RunState, data: RunEvent['data']) => void;
+  fold(state, event.data);
+  return state;
+}
+
+function setStep(
+  state: RunState,
+  { stepId, name, kind }: Pick<DataOf<'StepStarted'>, 'stepId' | 'name' | 'kind'>,
+  status: Step['status'],
+  result: Json | undefined,
+  at: string,
+): void {
+  state.steps.set(stepId, { stepId, name, kind, status, digest: stepDigest(result), at });
+}
+
+export function stepDigest(result: Json | undefined): string {
+  return digestOf({ result });
+}
+
+function supersede(state: RunState, draftId: string): { approvalId?: string } {
+  const approvalId = state.drafts.get(draftId)?.approvalId;
+  const approval = approvalId === undefined ? undefined : state.approvals.get(approvalId);
+  if (approval) approval.superseded = true;
+  return approvalId === undefined ? {} : { approvalId };
+}
+
+function change(state: RunState, approvalId: string, changes: Partial<Approval>): void {
+  const approval = state.approvals.get(approvalId);
+  if (!approval) throw new Error(`the run has no approval ${approvalId}`);
+  Object.assign(approval, changes);
+}
+
+function end(
+  state: RunState,
+  status: NonNullable<RunState['ended']>['status'],
+  endedAt: string,
+  rest: { reason?: string; output?: Json },
+): void {
+  state.ended = { status, endedAt, ...rest };
+}
+
+/** RFC 7396. */
+export function mergePatch(target: Json | undefined, patch: Json): Json {
+  if (!isObject(patch)) return patch;
+  const merged = new Map(isObject(target) ? Object.entries(target) : []);
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) merged.delete(key);
+    else merged.set(key, mergePatch(merged.get(key), value));
+  }
+  return Object.fromEntries(merged);
+}
+
+function isObject(value: Json | undefined): value is { [key: string]: Json } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+type Saved = Omit<RunState, 'steps' | 'drafts' | 'approvals'> & {
+  steps: Step[];
+  drafts: Draft[];
+  approvals: Approval[];
+};
+
+export function save(state: RunState): Json {
+  const lists = {
+    steps: [...state.steps.values()],
+    drafts: [...state.drafts.values()],
+    approvals: [...state.approvals.values()],
+  };
+  return structuredClone({ ...state, ...lists }) as Saved as unknown as Json;
+}
+
+export function load(json: Json): RunState {
+  const saved = structuredClone(json) as unknown as Saved;
+  return {
+    ...saved,
+    steps: new Map(saved.steps.map((step) => [step.stepId, step])),
+    drafts: new Map(saved.drafts.map((draft) => [draft.draftId, draft])),
+    approvals: new Map(saved.approvals.map((approval) => [approval.approvalId, approval])),
+  };
+}

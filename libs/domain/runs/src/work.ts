@@ -1,0 +1,89 @@
+import { canonicalJson, type Json } from '#libs/canonical';
+import { happened, refuse } from '#libs/decider';
+import type {
+  EnterPhase,
+  LeaseShown,
+  Outcome,
+  RecordStep,
+  RunRefusal,
+  SaveWorkerState,
+  TakeLease,
+} from './commands.js';
+import { mergePatch, stepDigest, type Run } from './state.js';
+import { later } from './time.js';
+
+export function takeLease(command: TakeLease, run: Run): Outcome {
+  const { at, workerId, holder, secretDigest, leaseSeconds } = command;
+  const others = run.lease && (run.lease.workerId !== workerId || run.lease.holder !== holder);
+  const liveUntil = others ? leaseEnd(run, command.seen) : undefined;
+  const live = liveUntil !== undefined && at < liveUntil;
+  if (live && !command.takeOver)
+    return refuse('lease-held', 'Another worker holds the lease of this run.', { expiresAt: liveUntil });
+  return [
+    happened('LeaseTaken', {
+      number: (run.lease?.number ?? 0) + 1,
+      workerId,
+      holder,
+      secretDigest,
+      leaseSeconds,
+      takenOver: live,
+      takenAt: at,
+      expiresAt: later(at, leaseSeconds),
+    }),
+  ];
+}
+
+/** When the newest lease ends by the event and its heartbeats; undefined where it was given back. */
+export function leaseEnd({ lease }: Run, seen: TakeLease['seen']): string | undefined {
+  if (!lease || seen?.number !== lease.number) return lease?.expiresAt;
+  if (seen.closed) return undefined;
+  return seen.expiresAt > lease.expiresAt ? seen.expiresAt : lease.expiresAt;
+}
+
+export function refuseLease(shown: LeaseShown | undefined, { lease }: Run) {
+  if (!shown) return refuse<RunRefusal>('lease-required', 'This command needs the lease of the run.');
+  const newest =
+    lease?.number === shown.number &&
+    lease.secretDigest === shown.secretDigest &&
+    lease.holder === shown.holder;
+  return newest
+    ? undefined
+    : refuse<RunRefusal>('stale-lease', 'This is not the newest lease of the run, or it is not yours.');
+}
+
+export function enterPhase({ phase, at }: EnterPhase, run: Run): Outcome {
+  return phase === run.phase ? [] : [happened('PhaseEntered', { phase, enteredAt: at })];
+}
+
+export function recordStep(command: RecordStep, run: Run): Outcome {
+  const { stepId, name, kind, status, input, output, error, at } = command;
+  const known = run.steps.get(stepId);
+  const result = { started: input, completed: output, failed: error }[status];
+  const repeated = known?.status === status && known.digest === stepDigest(result);
+  if (repeated) return [];
+  if (known?.status === 'completed')
+    return refuse('step-already-completed', `The step ${stepId} is completed, with another result.`, {
+      stepId,
+      completedAt: known.at,
+    });
+  const step = { stepId, name, kind, input };
+  if (status === 'started') return [happened('StepStarted', { ...step, startedAt: at })];
+  if (status === 'completed') return [happened('StepCompleted', { ...step, output, completedAt: at })];
+  return [happened('StepFailed', { ...step, error, failedAt: at })];
+}
+
+export function saveWorkerState(command: SaveWorkerState, run: Run): Outcome {
+  const { at, label, limitBytes } = command;
+  const before = run.workerState?.state;
+  const state: Json = command.patch ? mergePatch(before, command.state) : command.state;
+  const text = canonicalJson(state);
+  if (before !== undefined && text === canonicalJson(before)) return [];
+  const size = Buffer.byteLength(text);
+  if (limitBytes !== undefined && size > limitBytes)
+    return refuse('state-too-large', `The worker state takes ${size} bytes; the limit is ${limitBytes}.`, {
+      limit: limitBytes,
+      size,
+      field: 'state',
+    });
+  return [happened('WorkerStateSaved', { content: { kind: 'whole' as const, state }, label, savedAt: at })];
+}
