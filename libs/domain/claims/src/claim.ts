@@ -1,0 +1,89 @@
+import { digestOf, sha256, type Json } from '#libs/canonical';
+import { happened, refuse, type Decider, type Refusal } from '#libs/decider';
+import { claimIdOf, type SaltedNotice } from '#libs/domain/losses';
+import { claimEvents, type ClaimEvent, type Origin } from './events.js';
+
+export const claimRefusals = ['already-filed', 'claim-id-mismatch', 'digest-mismatch'] as const;
+export type ClaimRefusal = (typeof claimRefusals)[number];
+
+export interface FileClaim {
+  type: 'FileClaim';
+  tenant: string;
+  claimId: string;
+  customerId: string;
+  origin: Origin;
+  content: SaltedNotice;
+  /** The digest that the approval was granted for. */
+  approvedDigest: string;
+  at: string;
+}
+export type ClaimCommand = FileClaim;
+
+export interface ClaimState {
+  filed?: Extract<ClaimEvent, { type: 'ClaimFiled' }>['data'];
+}
+
+type Folds = {
+  [Type in ClaimEvent['type']]: (
+    state: ClaimState,
+    data: Extract<ClaimEvent, { type: Type }>['data'],
+  ) => void;
+};
+
+const folds: Folds = {
+  ClaimFiled: (state, data) => void (state.filed = data),
+};
+
+function evolve(state: ClaimState, event: ClaimEvent): ClaimState {
+  if (!Object.hasOwn(folds, event.type)) throw new Error(`a claim has no event ${event.type}`);
+  folds[event.type](state, event.data);
+  return state;
+}
+
+function decide(command: ClaimCommand, { filed }: ClaimState): ClaimEvent[] | Refusal<ClaimRefusal> {
+  const { tenant, claimId, customerId, origin, content, approvedDigest, at } = command;
+  if (filed?.origin.approvalId === origin.approvalId && filed.origin.digest === origin.digest) return [];
+  if (filed)
+    return refuse('already-filed', 'The claim was filed from another approval.', {
+      claimId,
+      receiptNumber: filed.receiptNumber,
+      approvalId: filed.origin.approvalId,
+    });
+  if (claimId !== claimIdOf(tenant, origin.originRunId, origin.draftId))
+    return refuse('claim-id-mismatch', 'The claim does not belong to this draft.', { claimId });
+  if (origin.digest !== approvedDigest || digestOf(content) !== approvedDigest)
+    return refuse('digest-mismatch', 'The content is not what was approved.', { digest: approvedDigest });
+  const receiptNumber = receiptNumberOf(claimId);
+  return [happened('ClaimFiled', { claimId, receiptNumber, customerId, origin, content, filedAt: at })];
+}
+
+/** Without I, L, O and U, so that a number can be read out over the telephone. */
+const RECEIPT_LETTERS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+
+/** 80 bits of the claim's id in four readable groups: `R-7Q2M-0XKD-94TB-W3HE`. */
+export function receiptNumberOf(claimId: string): string {
+  let bits = BigInt(`0x${sha256(`receipt ${claimId}`).slice(0, 20)}`);
+  const letters: string[] = [];
+  for (; letters.length < 16; bits >>= 5n) letters.unshift(RECEIPT_LETTERS.charAt(Number(bits & 31n)));
+  return ['R', ...[0, 4, 8, 12].map((from) => letters.slice(from, from + 4).join(''))].join('-');
+}
+
+export const claim: Decider<ClaimState, ClaimCommand, ClaimEvent, ClaimRefusal> = {
+  initialState: () => ({}),
+  evolve,
+  decide,
+};
+
+export const claimStream = {
+  category: 'claim',
+  decider: claim,
+  events: claimEvents,
+  foldVersion: 1,
+  customerOf(state: ClaimState, newEvents: readonly ClaimEvent[]): string {
+    const filed = newEvents[0]?.data ?? state.filed;
+    if (!filed) throw new Error('a claim that was not filed has no customer');
+    return filed.customerId;
+  },
+  save: (state: ClaimState): Json => structuredClone({ ...state }),
+  load: (json: Json): ClaimState => structuredClone(json) as ClaimState,
+};
