@@ -1,6 +1,10 @@
 export { defineProjection, foldAll, project, Unprojectable } from './projection.js';
 export type { Fold, Notice, Projection, Recorded, View } from './projection.js';
 export type { Delivery, EventLog } from './event-log.js';
+export { compareWithFold } from './compare.js';
+export type { Comparison } from './compare.js';
+export { ProjectionRunner } from './runner.js';
+export type { ProjectionStatus } from './runner.js';
 export { answered, ReadModels, ReadModelUnavailable } from './read-models.js';
 export type { Stores } from './stores.js';
 export type { ReadModel } from './read-models.js';

@@ -146,6 +146,8 @@ export function project<Doc>(
   view: View<Doc> | undefined,
   event: Recorded,
 ): View<Doc> {
+  if (event.id === '')
+    throw new Unprojectable('foreign-stream', `${event.stream} is not a stream of this category`);
   if (view && event.revision <= view.revision) return view;
   const expected = view ? view.revision + 1n : 0n;
   if (event.revision !== expected)
