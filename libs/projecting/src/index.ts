@@ -1,4 +1,4 @@
-export { defineProjection, foldAll, project, Unprojectable } from './projection.js';
+export { codeOf, defineProjection, foldAll, project, Unprojectable } from './projection.js';
 export type { Fold, Notice, Projection, Recorded, View } from './projection.js';
 export type { Delivery, EventLog } from './event-log.js';
 export { compareWithFold } from './compare.js';
@@ -12,3 +12,4 @@ export { projectionSpecification, recordedInTurns } from './specification.js';
 export type { Subject } from './specification.js';
 export { InvalidCursor, Views } from './views.js';
 export type { Page, PageRequest } from './views.js';
+export type { DeadLetter } from './projection-store.js';
