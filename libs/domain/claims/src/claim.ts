@@ -84,6 +84,6 @@ export const claimStream = {
     if (!filed) throw new Error('a claim that was not filed has no customer');
     return filed.customerId;
   },
-  save: (state: ClaimState): Json => structuredClone({ ...state }),
-  load: (json: Json): ClaimState => structuredClone(json) as ClaimState,
+  save: (state: ClaimState): Json => ({ ...state }),
+  load: (json: Json): ClaimState => ({ ...(json as ClaimState) }),
 };

@@ -168,21 +168,23 @@ type Saved = Omit<RunState, 'steps' | 'drafts' | 'approvals'> & {
   approvals: Approval[];
 };
 
+/** Copies what later events change in place, and shares the rest. */
 export function save(state: RunState): Json {
-  const lists = {
+  const saved: Saved = {
+    ...state,
     steps: [...state.steps.values()],
-    drafts: [...state.drafts.values()],
-    approvals: [...state.approvals.values()],
+    drafts: [...state.drafts.values()].map((draft) => ({ ...draft })),
+    approvals: [...state.approvals.values()].map((approval) => ({ ...approval })),
   };
-  return structuredClone({ ...state, ...lists }) as Saved as unknown as Json;
+  return saved as unknown as Json;
 }
 
 export function load(json: Json): RunState {
-  const saved = structuredClone(json) as unknown as Saved;
+  const saved = json as unknown as Saved;
   return {
     ...saved,
     steps: new Map(saved.steps.map((step) => [step.stepId, step])),
-    drafts: new Map(saved.drafts.map((draft) => [draft.draftId, draft])),
-    approvals: new Map(saved.approvals.map((approval) => [approval.approvalId, approval])),
+    drafts: new Map(saved.drafts.map((draft) => [draft.draftId, { ...draft }])),
+    approvals: new Map(saved.approvals.map((approval) => [approval.approvalId, { ...approval }])),
   };
 }

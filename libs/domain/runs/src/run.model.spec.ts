@@ -1,0 +1,223 @@
+import { deepStrictEqual, ok } from 'node:assert/strict';
+import { isRefusal } from '#libs/decider';
+import { changed, customerId, lease, people, runId, salted, tenant } from '#libs/domain/examples';
+import fc from 'fast-check';
+import type { LeaseShown, RunCommand, WorkerCommand } from './commands.js';
+import { runEvents, type RunEvent } from './events.js';
+import { run, runStream } from './run.js';
+import type { RunState } from './state.js';
+
+/** One move of somebody; what the numbers stand for depends on where the run is when the move is made. */
+interface Move {
+  kind: RunCommand['type'];
+  pick: number;
+  who: number;
+  /** What is shown with the command is not what it should be. */
+  wrong: boolean;
+  waitSeconds: number;
+}
+
+const kinds: fc.WeightedArbitrary<RunCommand['type']>[] = [
+  { weight: 15, arbitrary: fc.constantFrom('TakeLease', 'RecordStep', 'SaveWorkerState', 'EnterPhase') },
+  { weight: 8, arbitrary: fc.constantFrom('StartRun', 'WithdrawApproval', 'SaveDraft') },
+  { weight: 60, arbitrary: fc.constantFrom('RequestApproval', 'DecideApproval', 'StartFiling') },
+  { weight: 20, arbitrary: fc.constantFrom('SaveDraft', 'NoteReceipt', 'RefuseFiling') },
+  { weight: 2, arbitrary: fc.constantFrom('CompleteRun', 'FailRun', 'CancelRun') },
+];
+const move: fc.Arbitrary<Move> = fc.record({
+  kind: fc.oneof(...kinds),
+  pick: fc.nat(11),
+  who: fc.nat(3),
+  wrong: fc.nat(9).map((n) => n === 0),
+  waitSeconds: fc.oneof(
+    { weight: 20, arbitrary: fc.integer({ min: 0, max: 40 }) },
+    { weight: 1, arbitrary: fc.constantFrom(3600, 86_400) },
+    { weight: 2, arbitrary: fc.integer({ min: -4000, max: -1 }) },
+  ),
+});
+
+const workers = ['intake-1', 'intake-2'];
+const drafts = ['collision', 'glass'];
+const notices = [salted, changed, { ...salted, salt: changed.salt }];
+const parties = [people.dana, people.sam, people.assistant, people.carol];
+
+function newest<T>(values: Iterable<T>, pick: number): T | undefined {
+  const list = [...values];
+  return list[list.length - 1 - (pick % 3 === 0 && list.length > 1 ? 1 : 0)];
+}
+
+function commandOf({ kind, pick, who, wrong }: Move, state: RunState, at: string): RunCommand {
+  const { number = 0, secretDigest = '', holder = '' } = state.lease ?? {};
+  const shown: LeaseShown = { number: wrong ? number - 1 : number, secretDigest, holder };
+  const worker = { lease: wrong && who === 0 ? undefined : shown, at };
+  const draftId = drafts[who % 2] ?? '';
+  const approval = newest(state.approvals.values(), pick);
+  const approvalId = approval?.approvalId ?? `${runId}.1`;
+  const party = parties[who] ?? people.dana;
+  const step = { stepId: `step-${who}`, name: 'A step', kind: 'tool' as const };
+  const status = (['started', 'completed', 'failed'] as const)[pick % 3] ?? 'started';
+  const value = { value: pick % 2 };
+  switch (kind) {
+    case 'StartRun':
+      return {
+        type: kind,
+        runId,
+        workflow: { name: 'w', version: '1' },
+        customerId,
+        customer: people.carol,
+        at,
+      };
+    case 'TakeLease': {
+      const workerId = workers[pick % 2] ?? '';
+      const heldBy = people.assistant.sub;
+      const seconds = { leaseSeconds: 30, takeOver: wrong };
+      return { type: kind, workerId, holder: heldBy, secretDigest: lease.secretDigest, ...seconds, at };
+    }
+    case 'EnterPhase':
+      return { type: kind, phase: `phase-${pick % 2}`, ...worker };
+    case 'RecordStep':
+      return { type: kind, ...step, status, input: value, output: value, error: value, ...worker };
+    case 'SaveWorkerState':
+      return {
+        type: kind,
+        state: { [`key-${who}`]: pick % 2 ? pick : null },
+        patch: pick % 3 > 0,
+        ...worker,
+      };
+    case 'SaveDraft':
+      return { type: kind, draftId, content: notices[pick % 3] ?? salted, ...worker };
+    case 'RequestApproval': {
+      const draftVersion = (state.drafts.get(draftId)?.draftVersion ?? 1) - (wrong ? 1 : 0);
+      const asked = { summary: 's', basedOn: [], requestedBy: people.assistant, expiresInSeconds: 600 };
+      return { type: kind, draftId, draftVersion, ...asked, executeWithinSeconds: 300, ...worker };
+    }
+    case 'DecideApproval': {
+      const decision = pick % 5 === 0 ? 'deny' : 'grant';
+      const digest = wrong ? lease.secretDigest : (approval?.digest ?? '');
+      return { type: kind, approvalId, decision, digest, decidedBy: party, at };
+    }
+    case 'WithdrawApproval':
+      return { type: kind, approvalId, withdrawnBy: who % 2 ? people.assistant : party, at };
+    case 'StartFiling':
+      return { type: kind, tenant, approvalId, at };
+    case 'NoteReceipt':
+      return { type: kind, approvalId, receiptNumber: wrong ? 'R-2' : 'R-1', filedAt: at, at };
+    case 'RefuseFiling':
+      return { type: kind, approvalId, code: 'already-filed', at };
+    case 'CompleteRun':
+    case 'FailRun':
+      return { type: kind, endedBy: people.assistant, ...worker };
+    case 'CancelRun':
+      return { type: kind, endedBy: party, at };
+  }
+}
+
+type Of<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
+
+/** What must hold of a new event after the events before it, told from the stored events alone. */
+function check(event: RunEvent, before: readonly RunEvent[], at: string): void {
+  const all = <Type extends RunEvent['type']>(type: Type) =>
+    before.filter((earlier): earlier is Of<Type> => earlier.type === type);
+  const about = (approvalId: string) =>
+    before.filter(({ data }) => 'approvalId' in data && data.approvalId === approvalId);
+  const filing = before.filter(
+    (start): start is Of<'FilingStarted'> =>
+      start.type === 'FilingStarted' && about(start.data.approvalId).at(-1)?.type === 'FilingStarted',
+  );
+  ok(!before.some(({ type }) => ['RunCompleted', 'RunFailed', 'RunCancelled'].includes(type)));
+  if (event.type === 'FilingStarted') {
+    const { approvalId, draftId, digest } = event.data;
+    deepStrictEqual(
+      about(approvalId).map(({ type }) => type),
+      ['ApprovalRequested', 'ApprovalGranted'],
+    );
+    const grant = about(approvalId)[1] as Of<'ApprovalGranted'>;
+    deepStrictEqual(grant.data.digest, digest);
+    ok(at < grant.data.executeBy);
+    deepStrictEqual(all('DraftSaved').findLast(({ data }) => data.draftId === draftId)?.data.digest, digest);
+    deepStrictEqual(
+      filing.filter(({ data }) => data.draftId === draftId),
+      [],
+    );
+    deepStrictEqual(
+      all('ReceiptNoted').filter(({ data }) => data.draftId === draftId),
+      [],
+    );
+  }
+  if (event.type === 'ApprovalGranted' || event.type === 'ApprovalDenied') {
+    const asked = about(event.data.approvalId);
+    deepStrictEqual(
+      asked.map(({ type }) => type),
+      ['ApprovalRequested'],
+    );
+    const { draftId, expiresAt, requestedBy } = (asked[0] as Of<'ApprovalRequested'>).data;
+    ok(at < expiresAt);
+    ok(![requestedBy.sub, people.carol.sub].includes(event.data.decidedBy.sub));
+    const requests = all('ApprovalRequested').filter(({ data }) => data.draftId === draftId);
+    deepStrictEqual(requests.at(-1)?.data.approvalId, event.data.approvalId);
+  }
+  if (event.type === 'DraftSaved') {
+    const versions = all('DraftSaved').filter(({ data }) => data.draftId === event.data.draftId);
+    deepStrictEqual(event.data.draftVersion, versions.length + 1);
+    ok(!filing.map(({ data }) => data.draftId).includes(event.data.draftId));
+  }
+  if (event.type === 'StepStarted' || event.type === 'StepCompleted' || event.type === 'StepFailed')
+    ok(
+      !all('StepCompleted')
+        .map(({ data }) => data.stepId)
+        .includes(event.data.stepId),
+    );
+  if (event.type === 'LeaseTaken') deepStrictEqual(event.data.number, all('LeaseTaken').length + 1);
+  if (event.type === 'RunCompleted' || event.type === 'RunFailed' || event.type === 'RunCancelled')
+    deepStrictEqual(filing, []);
+}
+
+function checkLease(command: WorkerCommand, before: readonly RunEvent[]): void {
+  const last = before.findLast((event): event is Of<'LeaseTaken'> => event.type === 'LeaseTaken');
+  expect(command.lease).toMatchObject({ number: last?.data.number, holder: last?.data.holder });
+}
+
+/** Makes the moves one after the other and checks every step; the answer is the whole history. */
+function play(moves: readonly Move[]): RunEvent[] {
+  const first: Move = { kind: 'StartRun', pick: 0, who: 0, wrong: false, waitSeconds: 0 };
+  const opening: Move[] = [first, { ...first, kind: 'TakeLease' }, { ...first, kind: 'SaveDraft' }];
+  const history: RunEvent[] = [];
+  let state = run.initialState();
+  let now = Date.parse('2026-03-02T09:00:00.000Z');
+  for (const made of [...opening, ...moves]) {
+    now += made.waitSeconds * 1000;
+    const at = new Date(now).toISOString();
+    const command = commandOf(made, state, at);
+    const untouched = runStream.save(state);
+    const outcome = run.decide(command, state);
+    deepStrictEqual(runStream.save(state), untouched);
+    deepStrictEqual(runStream.load(untouched), state);
+    deepStrictEqual(run.decide(command, runStream.load(untouched)), outcome);
+    if (isRefusal(outcome)) continue;
+    if (outcome.length > 0 && 'lease' in command) checkLease(command, history);
+    for (const event of outcome) {
+      check(event, history, at);
+      deepStrictEqual(runEvents[event.type].parse(event.data), event.data);
+      history.push(event);
+      state = run.evolve(state, event);
+    }
+    const again = run.decide(command, state);
+    if (command.type !== 'TakeLease') deepStrictEqual(isRefusal(again) ? [] : again, []);
+  }
+  const folded = history.reduce((fold, event) => run.evolve(fold, event), run.initialState());
+  deepStrictEqual(folded, state);
+  return history;
+}
+
+describe('any history of a run', () => {
+  it('files nothing without a live grant, nothing twice, and ends once; saved or folded it is the same', () => {
+    const seen = new Map<string, number>();
+    fc.assert(
+      fc.property(fc.array(move, { minLength: 20, maxLength: 60, size: 'max' }), (moves) => {
+        for (const { type } of play(moves)) seen.set(type, (seen.get(type) ?? 0) + 1);
+      }),
+      { numRuns: 250 },
+    );
+    expect([...seen.keys()].sort()).toEqual(Object.keys(runEvents).sort());
+  });
+});
