@@ -1,0 +1,100 @@
+import { StoreError } from '../errors.js';
+import { documentValue, type Value } from '../bson/values.js';
+import type { Collection } from '../storage/catalogue.js';
+import { indexKeys, type IndexField } from '../storage/index-keys.js';
+import type { View } from '../storage/layers.js';
+import { recordKey } from '../storage/catalogue.js';
+import type { StoredDocument } from '../storage/unit.js';
+import { plan, sortFields, type Plan } from './planner.js';
+
+/** Yielded between results when other clients may be given a turn. */
+export const breath = undefined;
+export type Found = Generator<StoredDocument | typeof breath, void, void>;
+
+export interface FindOptions {
+  readonly sort?: Value;
+  readonly hint?: Value;
+  readonly skip?: number;
+  readonly limit?: number;
+}
+
+/** Bytes of documents a sort without an index may hold. */
+const maximumSort = 100 * 1024 * 1024;
+
+/** Documents of the filter, in the order asked for. */
+export function find(view: View, collection: Collection, filter: Value, options: FindOptions = {}): Found {
+  const chosen = plan(collection, filter, options.sort, options.hint);
+  const skip = options.skip ?? 0;
+  const last = options.limit ? skip + options.limit : Infinity;
+  const ordered = chosen.sorted
+    ? scan(view, chosen)
+    : sorted(scan(view, chosen), sortFields(options.sort), last);
+  return slice(ordered, skip, last);
+}
+
+export function* slice(found: Found, skip: number, last: number): Found {
+  if (last <= 0) return;
+  let count = 0;
+  for (const document of found) {
+    if (document && count++ < skip) continue;
+    yield document;
+    if (document && count >= last) return;
+  }
+}
+
+/** Matching documents in the order of the plan; a document with several keys in an index comes once. */
+export function* scan(view: View, { collection, index, ranges, reverse, test }: Plan): Found {
+  const seen = index && index.multikey !== 0 ? new Set<number>() : undefined;
+  for (const range of reverse ? [...ranges].reverse() : ranges) {
+    let after: Buffer | undefined;
+    let size = 16;
+    do {
+      const piece = view.read(index?.table ?? collection.records, { ...range, reverse, after }, size);
+      for (const { key, value } of piece.entries) {
+        const holder = index?.unique ? value : key;
+        const record = holder.readUIntBE(holder.length - 6, 6);
+        if (seen?.has(record)) continue;
+        seen?.add(record);
+        const bytes = index ? view.get(collection.records, recordKey(record)) : value;
+        if (bytes && test(documentValue(bytes))) yield { record, bytes };
+      }
+      after = piece.next;
+      size = Math.min(size * 4, 256);
+      yield breath;
+    } while (after);
+  }
+}
+
+/** Where a document stands in a sort: its smallest key, as MongoDB compares arrays. */
+export function sortKey(fields: readonly IndexField[], bytes: Buffer): Buffer {
+  const keys = indexKeys(fields, bytes, { mask: 0 }, Infinity).map(({ key }) => key);
+  return keys.reduce((a, b) => (a.compare(b) <= 0 ? a : b));
+}
+
+/** Sorts in memory, keeping only the first `last` documents; equal ones stay in the order they came. */
+export function* sorted(found: Found, fields: readonly IndexField[], last: number): Found {
+  let kept: { key: Buffer; document: StoredDocument }[] = [];
+  let bytes = 0;
+  const cut = (): void => {
+    kept.sort((a, b) => a.key.compare(b.key));
+    if (kept.length > last) kept = kept.slice(0, last);
+    bytes = kept.reduce((sum, { document }) => sum + document.bytes.length, 0);
+  };
+  for (const document of found) {
+    if (!document) {
+      yield breath;
+      continue;
+    }
+    kept.push({ key: sortKey(fields, document.bytes), document });
+    bytes += document.bytes.length;
+    if (kept.length > 2 * last + 1000) cut();
+    if (bytes > maximumSort) cut();
+    if (bytes > maximumSort)
+      throw new StoreError(
+        292,
+        `Sort exceeded memory limit of ${maximumSort} bytes, add an index or a limit`,
+      );
+  }
+  cut();
+  for (const { document } of kept) yield document;
+}

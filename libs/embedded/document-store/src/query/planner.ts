@@ -1,0 +1,194 @@
+import { StoreError, notSupported } from '../errors.js';
+import { toDouble } from '../bson/numbers.js';
+import { BsonType, fieldsOf, isNumber, textOf, valueBytes, type Value } from '../bson/values.js';
+import { everyRecord, type Collection, type Index } from '../storage/catalogue.js';
+import type { IndexField } from '../storage/index-keys.js';
+import { boundsOf, complement, excludesMissing, following, type Bounds, type Limit } from './bounds.js';
+import { compileFilter, type Predicate } from './match.js';
+import { parsePath } from './paths.js';
+
+export interface KeyRange {
+  readonly from: Buffer;
+  readonly to: Buffer;
+}
+
+/** How the documents of a query are found. */
+export interface Plan {
+  readonly collection: Collection;
+  /** Absent: every record is looked at. */
+  readonly index?: Index;
+  readonly ranges: readonly KeyRange[];
+  readonly reverse: boolean;
+  /** The plan already gives the order asked for. */
+  readonly sorted: boolean;
+  readonly test: Predicate;
+}
+
+/** Points of one query multiply over the fields of an index; beyond this many the rest of the index is scanned. */
+const maximumPoints = 1000;
+
+/** Sort fields, checked: 1 or -1, at most 32. */
+export function sortFields(sort: Value | undefined): IndexField[] {
+  return (sort ? fieldsOf(sort) : []).map((field) => {
+    const direction = isNumber(field) ? toDouble(field) : NaN;
+    if (field.type === BsonType.object) throw notSupported('$meta in a sort');
+    if (Math.abs(direction) !== 1)
+      throw new StoreError(2, '$sort key ordering must be 1 (for ascending) or -1 (for descending)');
+    return { path: parsePath(field.name), descending: direction < 0 };
+  });
+}
+
+/**
+ * Chooses an index: most equality fields first, then a range, then the order asked for; a unique index with all
+ * fields given beats everything. Without a usable index every record is looked at.
+ */
+export function plan(collection: Collection, filter: Value, sort?: Value, hint?: Value): Plan {
+  const test = compileFilter(filter);
+  const natural = naturalOrder(sort) ?? naturalOrder(hint);
+  const wanted = naturalOrder(sort) ? [] : sortFields(sort);
+  const everything = {
+    collection,
+    ranges: [everyRecord],
+    reverse: natural === -1,
+    sorted: wanted.length === 0,
+    test,
+  };
+  if (natural !== undefined) return everything;
+  const bounds = boundsOf(filter);
+  const hinted = hintedIndex(collection, hint);
+  const candidates = (hinted ? [hinted] : collection.indexes.filter(({ ready }) => ready)).flatMap(
+    (index) => {
+      const use = useOf(index, bounds, wanted, hinted !== undefined);
+      return use ? [use] : [];
+    },
+  );
+  const best = candidates.reduce<Use | undefined>((a, b) => (a && a.score >= b.score ? a : b), undefined);
+  if (!best) return everything;
+  const { index, ranges, reverse, sorted } = best;
+  return { collection, index, ranges, reverse, sorted, test };
+}
+
+function naturalOrder(order: Value | undefined): number | undefined {
+  const first = order?.type === BsonType.object ? fieldsOf(order)[0] : undefined;
+  return first?.name === '$natural' ? Math.sign(toDouble(first)) : undefined;
+}
+
+function hintedIndex(collection: Collection, hint: Value | undefined): Index | undefined {
+  if (!hint || (hint.type === BsonType.object && fieldsOf(hint).length === 0)) return undefined;
+  const index = collection.indexes
+    .filter(({ ready }) => ready)
+    .find((known) =>
+      hint.type === BsonType.string ? known.name === textOf(hint) : sameKey(known.key, hint),
+    );
+  if (!index)
+    throw new StoreError(
+      2,
+      'error processing query: planner returned error: hint provided does not correspond to an existing index',
+    );
+  return index;
+}
+
+/** Index keys are the same when fields, order and directions are. */
+export function sameKey(a: Value, b: Value): boolean {
+  if (valueBytes(a).equals(valueBytes(b))) return true;
+  const shape = (key: Value): string =>
+    JSON.stringify(fieldsOf(key).map((field) => [field.name, toDouble(field)]));
+  return a.type === b.type && shape(a) === shape(b);
+}
+
+interface Use {
+  readonly index: Index;
+  readonly ranges: readonly KeyRange[];
+  readonly reverse: boolean;
+  readonly sorted: boolean;
+  readonly score: number;
+}
+
+function useOf(
+  index: Index,
+  bounds: ReadonlyMap<string, Bounds>,
+  wanted: readonly IndexField[],
+  hinted: boolean,
+): Use | undefined {
+  if (index.sparse && !index.fields.some(({ path }) => excludesMissing(bounds.get(path.text)))) {
+    if (!hinted) return undefined;
+    throw notSupported('a hint to a sparse index that does not hold every match');
+  }
+  const { prefixes, equalities, single, range } = prefixesOf(index, bounds);
+  const next = index.fields[equalities];
+  const ranges =
+    range && next
+      ? prefixes.map((prefix) => rangeAfter(prefix, range, next.descending, isMultikey(index, equalities)))
+      : prefixes.map((prefix) => ({ from: prefix, to: prefix.length ? following(prefix) : topKey }));
+  const order =
+    wanted.length === 0 ? 1 : single && index.multikey === 0 ? orderOf(index, equalities, wanted) : 0;
+  const used = equalities + (range ? 1 : 0);
+  if (used === 0 && !hinted && (wanted.length === 0 || order === 0)) return undefined;
+  const complete = index.unique && equalities === index.fields.length;
+  const score =
+    equalities * 10 + (range ? 6 : 0) + (wanted.length > 0 && order !== 0 ? 8 : 0) + (complete ? 50 : 0);
+  return { index, ranges, reverse: order < 0, sorted: order !== 0, score };
+}
+
+const topKey = Buffer.alloc(8, 0xff);
+
+const isMultikey = (index: Index, position: number): boolean => (index.multikey & (1 << position)) !== 0;
+
+/** The equality prefix. Two bounds on elements of one array may be met by two elements: the second is not used. */
+function prefixesOf(index: Index, bounds: ReadonlyMap<string, Bounds>) {
+  let prefixes: Buffer[] = [Buffer.alloc(0)];
+  let single = true;
+  let inArray = false;
+  let equalities = 0;
+  for (const { path, descending } of index.fields) {
+    const known = bounds.get(path.text);
+    const repeated = inArray && isMultikey(index, equalities);
+    if (!known || repeated) return { prefixes, equalities, single, range: undefined };
+    const points = known.points;
+    if (!points || points.length * prefixes.length > maximumPoints) {
+      const range = known.low || known.high ? known : undefined;
+      return { prefixes, equalities, single, range };
+    }
+    const keys = descending ? points.map(complement).reverse() : points;
+    prefixes = prefixes.flatMap((prefix) => keys.map((key) => Buffer.concat([prefix, key])));
+    single &&= points.length === 1;
+    inArray ||= isMultikey(index, equalities);
+    equalities++;
+  }
+  return { prefixes, equalities, single, range: undefined };
+}
+
+/** A range stays inside the type of its limit. On an array only one limit holds for one element. */
+function rangeAfter(prefix: Buffer, bounds: Bounds, descending: boolean, multikey: boolean): KeyRange {
+  const low = bounds.low;
+  const high = multikey && low ? undefined : bounds.high;
+  const rank = ((low ?? high) as Limit).key[0] as number;
+  const lowKey = low ? low : { key: Buffer.from([rank]), inclusive: true };
+  const highKey = high ? high : { key: Buffer.from([rank + 1]), inclusive: false };
+  const at = (key: Buffer): Buffer => Buffer.concat([prefix, key]);
+  if (!descending)
+    return {
+      from: lowKey.inclusive ? at(lowKey.key) : following(at(lowKey.key)),
+      to: highKey.inclusive ? following(at(highKey.key)) : at(highKey.key),
+    };
+  return {
+    from: highKey.inclusive ? at(complement(highKey.key)) : following(at(complement(highKey.key))),
+    to: lowKey.inclusive ? following(at(complement(lowKey.key))) : at(complement(lowKey.key)),
+  };
+}
+
+/** 1 or -1 when scanning the index that way gives the order, 0 when it does not. */
+function orderOf(index: Index, equalities: number, wanted: readonly IndexField[]): number {
+  const fixed = new Set(index.fields.slice(0, equalities).map(({ path }) => path.text));
+  let position = equalities;
+  let direction = 0;
+  for (const { path, descending } of wanted) {
+    if (fixed.has(path.text)) continue;
+    const next = index.fields[position++];
+    if (next?.path.text !== path.text) return 0;
+    const needed = next.descending === descending ? 1 : -1;
+    if (direction !== 0 && direction !== needed) return 0;
+    direction = needed;
+  }
+  return direction === 0 ? 1 : direction;
+}
