@@ -1,0 +1,238 @@
+import { randomUUID } from 'node:crypto';
+import { encodePlain, Raw } from '../bson/encode.js';
+import { toDouble } from '../bson/numbers.js';
+import * as options from '../bson/options.js';
+import { documentValue, fieldsOf, type Value } from '../bson/values.js';
+import { StoreError } from '../errors.js';
+import { parsePath } from '../query/paths.js';
+import type { IndexField } from './index-keys.js';
+import { Layer, type Table } from './layers.js';
+import { maximumTables, type Storage } from './storage.js';
+
+/** An index as asked for: `key` is the raw `{field: ±1}` document. */
+export interface IndexDefinition {
+  readonly name: string;
+  readonly key: Value;
+  readonly fields: readonly IndexField[];
+  readonly unique: boolean;
+  readonly sparse: boolean;
+}
+
+export interface Index extends IndexDefinition {
+  readonly table: Table;
+  /** A bit per field that ever met an array. Only grows. */
+  multikey: number;
+  /** False until its entries are on disk: reads do not use it before. */
+  ready: boolean;
+}
+
+export interface Collection {
+  readonly namespace: string;
+  readonly database: string;
+  readonly name: string;
+  readonly uuid: string;
+  readonly records: Table;
+  /** `_id_` first. */
+  indexes: readonly Index[];
+  nextRecord: number;
+  /** Sequence number of the last change to the collection's indexes, or of its creation. */
+  changedAt: number;
+}
+
+export const indexFields = (key: Value): IndexField[] =>
+  fieldsOf(key).map((field) => ({ path: parsePath(field.name), descending: toDouble(field) < 0 }));
+
+export const idKey = documentValue(encodePlain({ _id: 1 }));
+const idIndex: IndexDefinition = {
+  name: '_id_',
+  key: idKey,
+  fields: indexFields(idKey),
+  unique: true,
+  sparse: false,
+};
+
+/**
+ * Which collections and indexes exist. A change takes effect in memory at once and reaches the file in the layer it
+ * was given, together with the data that needed it. Tables of dropped collections are freed after that commit; what
+ * a crash leaves over is freed at the next opening.
+ */
+export class Catalogue {
+  private readonly collections = new Map<string, Collection>();
+  private readonly meta: Table;
+  private readonly spare: Table[] = [];
+  private tables = 0;
+  private nextTable = 1;
+
+  constructor(private readonly storage: Storage) {
+    this.meta = storage.table('catalogue');
+  }
+
+  /** Reads the catalogue and frees tables it does not name. */
+  async load(): Promise<void> {
+    const used = new Set<string>();
+    const range = { from: Buffer.alloc(0), to: Buffer.from([0xff]) };
+    for (const { key, value } of this.storage.latest.read(this.meta, range, maximumTables).entries) {
+      const collection = this.decode(key.toString(), documentValue(value));
+      this.collections.set(collection.namespace, collection);
+      [collection.records, ...collection.indexes.map(({ table }) => table)].forEach(({ name }) =>
+        used.add(name),
+      );
+    }
+    this.tables = used.size;
+    for (const name of this.storage.tableNames().filter((known) => /^t\d+$/.test(known))) {
+      this.nextTable = Math.max(this.nextTable, Number(name.slice(1)) + 1);
+      if (!used.has(name)) await this.storage.drop(this.storage.table(name));
+    }
+  }
+
+  get(namespace: string): Collection | undefined {
+    return this.collections.get(namespace);
+  }
+
+  all(): Collection[] {
+    return [...this.collections.values()];
+  }
+
+  /** A collection nobody sees until `install`. */
+  build(namespace: string): Collection {
+    const dot = namespace.indexOf('.');
+    checkName(namespace, dot);
+    return {
+      namespace,
+      database: namespace.slice(0, dot),
+      name: namespace.slice(dot + 1),
+      uuid: randomUUID(),
+      records: this.newTable(),
+      indexes: [this.buildIndex(idIndex, true)],
+      nextRecord: 1,
+      changedAt: this.storage.sequence,
+    };
+  }
+
+  buildIndex(definition: IndexDefinition, ready = false): Index {
+    return { ...definition, table: this.newTable(), multikey: 0, ready };
+  }
+
+  install(collection: Collection, layer: Layer): void {
+    this.collections.set(collection.namespace, collection);
+    this.changed(collection, layer);
+  }
+
+  replaceIndexes(collection: Collection, indexes: readonly Index[], layer: Layer): void {
+    collection.indexes = indexes;
+    this.changed(collection, layer);
+  }
+
+  remove(collection: Collection, layer: Layer): void {
+    this.collections.delete(collection.namespace);
+    collection.changedAt = ++this.storage.sequence;
+    layer.set(this.meta, Buffer.from(collection.namespace), undefined);
+  }
+
+  /** Empties tables once the commit that made them unused is on disk; new collections and indexes take them over. */
+  async free(tables: readonly Table[]): Promise<void> {
+    for (const table of tables) {
+      await this.storage.clear(table);
+      this.spare.push(table);
+    }
+  }
+
+  /** Notes that fields of an index met an array: on disk no later than the document that brought it, and for good. */
+  noteArrays(collection: Collection, index: Index, mask: number): void {
+    if ((index.multikey | mask) === index.multikey) return;
+    index.multikey |= mask;
+    if (this.collections.get(collection.namespace) !== collection) return;
+    const layer = new Layer();
+    this.save(collection, layer);
+    this.storage.merge(layer);
+  }
+
+  private changed(collection: Collection, layer: Layer): void {
+    collection.changedAt = ++this.storage.sequence;
+    this.save(collection, layer);
+  }
+
+  private save(collection: Collection, layer: Layer): void {
+    const { records, indexes, uuid } = collection;
+    const encoded = encodePlain({
+      records: records.name,
+      uuid,
+      indexes: indexes.map(({ table, name, key, unique, sparse, multikey }) => ({
+        table: table.name,
+        name,
+        key: new Raw(key),
+        unique,
+        sparse,
+        multikey,
+      })),
+    });
+    layer.set(this.meta, Buffer.from(collection.namespace), encoded);
+  }
+
+  private decode(namespace: string, stored: Value): Collection {
+    const dot = namespace.indexOf('.');
+    const records = this.storage.table(options.text(stored, 'records') ?? '');
+    const last = this.storage.latest.read(records, { ...everyRecord, reverse: true }, 1).entries[0];
+    return {
+      namespace,
+      database: namespace.slice(0, dot),
+      name: namespace.slice(dot + 1),
+      uuid: options.text(stored, 'uuid') ?? '',
+      records,
+      indexes: fieldsOf(options.array(stored, 'indexes') as Value).map((index) => this.decodeIndex(index)),
+      nextRecord: last ? last.key.readUIntBE(0, 6) + 1 : 1,
+      changedAt: 0,
+    };
+  }
+
+  private decodeIndex(stored: Value): Index {
+    const key = options.document(stored, 'key') as Value;
+    return {
+      name: options.text(stored, 'name') ?? '',
+      key,
+      fields: indexFields(key),
+      unique: options.flag(stored, 'unique') === true,
+      sparse: options.flag(stored, 'sparse') === true,
+      table: this.storage.table(options.text(stored, 'table') ?? ''),
+      multikey: options.whole(stored, 'multikey') ?? 0,
+      ready: true,
+    };
+  }
+
+  /** Tables that were never written to. */
+  spareAll(tables: readonly Table[]): void {
+    this.spare.push(...tables);
+  }
+
+  private newTable(): Table {
+    const spare = this.spare.pop();
+    if (spare) return this.storage.reborn(spare);
+    if (this.tables >= maximumTables)
+      throw new StoreError(67, `collections and indexes together are limited to ${maximumTables}`);
+    this.tables++;
+    return this.storage.table(`t${this.nextTable++}`);
+  }
+}
+
+export const everyRecord = { from: Buffer.alloc(6), to: Buffer.alloc(7, 0xff) };
+
+export const recordKey = (record: number): Buffer => {
+  const key = Buffer.allocUnsafe(6);
+  key.writeUIntBE(record, 0, 6);
+  return key;
+};
+
+function checkName(namespace: string, dot: number): void {
+  const database = namespace.slice(0, dot);
+  const name = namespace.slice(dot + 1);
+  if (!/^[^/\\. "$*<>:|?\0]{1,63}$/.test(database))
+    throw new StoreError(73, `Invalid database name: '${database}'`);
+  if (
+    name === '' ||
+    /[$\0]/.test(name) ||
+    name.startsWith('.') ||
+    name.startsWith('system.') ||
+    Buffer.byteLength(namespace) > 255
+  )
+    throw new StoreError(73, `Invalid collection name: '${name}'`);
+}

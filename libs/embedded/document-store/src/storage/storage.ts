@@ -1,0 +1,186 @@
+import { open, type Database, type RootDatabase, type Transaction } from 'lmdb';
+import { StoreError } from '../errors.js';
+import { Layer, type Piece, type Range, type Table, type View } from './layers.js';
+
+/** Tables (collections and indexes together) one store can hold. */
+export const maximumTables = 1000;
+
+class StoredTable implements Table {
+  constructor(
+    readonly name: string,
+    readonly born: number,
+    readonly database: Database<Buffer, Buffer>,
+  ) {}
+}
+
+/** A state of the file that later commits do not change. Held too long it keeps freed pages from reuse: release it. */
+export class Snapshot implements View {
+  private released = false;
+
+  constructor(
+    private readonly transaction: Transaction,
+    readonly sequence: number,
+  ) {}
+
+  get(table: Table, key: Buffer): Buffer | undefined {
+    if (table.born > this.sequence) return undefined;
+    return (table as StoredTable).database.get(key, { transaction: this.transaction });
+  }
+
+  read(table: Table, range: Range, limit: number): Piece {
+    if (table.born > this.sequence) return { entries: [] };
+    return readPiece((table as StoredTable).database, range, limit, this.transaction);
+  }
+
+  release(): void {
+    if (!this.released) this.transaction.done();
+    this.released = true;
+  }
+}
+
+/** lmdb walks `[start, end)` forwards; backwards its bounds change places and inclusiveness. */
+function readPiece(
+  database: Database<Buffer, Buffer>,
+  { from, to, reverse, after }: Range,
+  limit: number,
+  transaction?: Transaction,
+): Piece {
+  const entries = [
+    ...database.getRange({
+      ...(reverse
+        ? { start: after ?? to, end: from, reverse: true, inclusiveEnd: true, exclusiveStart: true }
+        : { start: after ?? from, end: to, exclusiveStart: after !== undefined }),
+      limit,
+      ...(transaction ? { transaction } : {}),
+    }),
+  ];
+  return entries.length < limit ? { entries } : { entries, next: entries[entries.length - 1]?.key };
+}
+
+/**
+ * The file: LMDB, one named database per table, and the group commit before it.
+ *
+ * A unit of work is a `Layer` merged into what gathers (`merge`); one LMDB transaction at a time carries all that
+ * gathered since the last to disk, so a unit is there whole or not at all after a crash. `durable` resolves once
+ * everything merged before the call is synced; nothing may be acknowledged earlier. When a commit fails (a full
+ * disk) the store refuses every later write until it is opened again: its memory is ahead of its file.
+ */
+export class Storage {
+  private readonly root: RootDatabase<Buffer, Buffer>;
+  private gathering = new Layer();
+  private flushing: Layer | undefined;
+  private waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  private running: Promise<void> | undefined;
+  private failure: Error | undefined;
+  /** Counts changes of the catalogue; snapshots carry it. */
+  sequence = 0;
+
+  constructor(folder: string) {
+    this.root = open<Buffer, Buffer>({
+      path: folder,
+      maxDbs: maximumTables + 8,
+      encoding: 'binary',
+      keyEncoding: 'binary',
+      overlappingSync: false,
+      noMemInit: true,
+    });
+  }
+
+  /** Opens the table of that name, creating it empty: an empty table nobody refers to is harmless after a crash. */
+  table(name: string): Table {
+    const database = this.root.openDB<Buffer, Buffer>(name, { encoding: 'binary', keyEncoding: 'binary' });
+    return new StoredTable(name, ++this.sequence, database);
+  }
+
+  tableNames(): string[] {
+    return [...this.root.getKeys()].map((key) => key.toString('latin1').replace(/\0$/, ''));
+  }
+
+  /** Frees the pages of a table that nothing refers to any more. */
+  async drop(table: Table): Promise<void> {
+    await (table as StoredTable).database.drop();
+  }
+
+  /** Empties a table; states already being read keep what they saw. */
+  async clear(table: Table): Promise<void> {
+    await (table as StoredTable).database.clearAsync();
+    this.root.resetReadTxn();
+  }
+
+  /** An emptied table for a new use: older snapshots see nothing in it. */
+  reborn(table: Table): Table {
+    return new StoredTable(table.name, ++this.sequence, (table as StoredTable).database);
+  }
+
+  /** What is on disk, as of now. */
+  snapshot(): Snapshot {
+    return new Snapshot(this.root.useReadTransaction(), this.sequence);
+  }
+
+  /** Entries on disk, without counting them one by one. */
+  committedCount(table: Table): number {
+    return ((table as StoredTable).database.getStats() as { entryCount: number }).entryCount;
+  }
+
+  /** The newest state, which the next unit of work is judged against: it may not be on disk yet. */
+  readonly latest: View = {
+    get: (table, key) => this.stacked().get(table, key),
+    read: (table, range, limit) => this.stacked().read(table, range, limit),
+  };
+
+  private readonly file: View = {
+    get: (table, key) => (table as StoredTable).database.get(key),
+    read: (table, range, limit) => readPiece((table as StoredTable).database, range, limit),
+  };
+
+  private stacked(): View {
+    const lower = this.flushing ? this.flushing.over(this.file) : this.file;
+    return this.gathering.isEmpty ? lower : this.gathering.over(lower);
+  }
+
+  merge(layer: Layer): void {
+    if (this.failure)
+      throw new StoreError(1, `writes are refused since a commit failed: ${this.failure.message}`);
+    this.gathering.absorb(layer);
+  }
+
+  durable(): Promise<void> {
+    if (this.failure) return Promise.reject(this.failure);
+    if (this.gathering.isEmpty)
+      return (this.running ?? Promise.resolve()).then(() => {
+        if (this.failure) throw this.failure;
+      });
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ resolve, reject });
+      this.running ??= new Promise<void>((done) => setImmediate(done)).then(() => this.flush());
+    });
+  }
+
+  private async flush(): Promise<void> {
+    const layer = (this.flushing = this.gathering);
+    const waiting = this.waiting;
+    this.gathering = new Layer();
+    this.waiting = [];
+    try {
+      await this.root.batch(() => {
+        layer.forEach((table, key, value) => {
+          const { database } = table as StoredTable;
+          void (value ? database.put(key, value) : database.remove(key));
+        });
+      });
+      this.root.resetReadTxn();
+      this.flushing = undefined;
+      waiting.forEach(({ resolve }) => resolve());
+    } catch (error) {
+      this.failure = error as Error;
+      [...waiting, ...this.waiting].forEach(({ reject }) => reject(error as Error));
+      this.waiting = [];
+    }
+    this.running = this.gathering.isEmpty || this.failure ? undefined : this.flush();
+  }
+
+  async close(): Promise<void> {
+    if (!this.failure) await this.durable();
+    await this.root.close();
+  }
+}
