@@ -1,0 +1,247 @@
+import { StoreError, notSupported } from '../errors.js';
+import { encodePlain, Raw } from '../bson/encode.js';
+import * as options from '../bson/options.js';
+import { toDouble } from '../bson/numbers.js';
+import { BsonType, documentValue, fieldsOf, isNumber, textOf, type Value } from '../bson/values.js';
+import type { Engine, Reply, Request } from '../engine.js';
+import { compileFilter } from '../query/match.js';
+import { find } from '../query/find.js';
+import { sameKey } from '../query/planner.js';
+import { indexFields, type Collection, type Index, type IndexDefinition } from '../storage/catalogue.js';
+import type { Layer } from '../storage/layers.js';
+import { Unit } from '../storage/unit.js';
+import { atOnce, type Work } from '../work.js';
+import type { Command } from './dispatch.js';
+import { emptyDocument, namespaceOf } from './writes.js';
+
+const maximumIndexes = 64;
+
+function create(engine: Engine, request: Request): Promise<Reply> {
+  const namespace = namespaceOf(request);
+  return engine.define((layer) =>
+    atOnce((): Reply => {
+      if (engine.catalogue.get(namespace))
+        throw new StoreError(48, `Collection ${namespace} already exists.`);
+      engine.catalogue.install(engine.catalogue.build(namespace), layer);
+      return { ok: 1 };
+    }),
+  );
+}
+
+const tablesOf = ({ records, indexes }: Collection) => [records, ...indexes.map(({ table }) => table)];
+
+async function drop(engine: Engine, request: Request): Promise<Reply> {
+  const namespace = namespaceOf(request);
+  const collection = await engine.define((layer) =>
+    atOnce(() => {
+      const known = engine.catalogue.get(namespace);
+      if (known) engine.catalogue.remove(known, layer);
+      return known;
+    }),
+  );
+  if (!collection) return { ok: 1 };
+  await engine.catalogue.free(tablesOf(collection));
+  return { nIndexesWas: collection.indexes.length, ns: namespace, ok: 1 };
+}
+
+async function dropDatabase(engine: Engine, { database }: Request): Promise<Reply> {
+  const collections = await engine.define((layer) =>
+    atOnce(() => {
+      const all = engine.catalogue.all().filter((collection) => collection.database === database);
+      all.forEach((collection) => engine.catalogue.remove(collection, layer));
+      return all;
+    }),
+  );
+  await engine.catalogue.free(collections.flatMap(tablesOf));
+  return { dropped: database, ok: 1 };
+}
+
+/** Checks an index as asked for. What MongoDB has and this store does not is refused by name. */
+function definitionOf(asked: Value): IndexDefinition {
+  const key = options.document(asked, 'key');
+  const name = options.text(asked, 'name');
+  if (!key || !name) throw new StoreError(9, 'an index needs a key and a name');
+  for (const { name: option } of fieldsOf(asked))
+    if (!['key', 'name', 'unique', 'sparse', 'v', 'background', 'ns'].includes(option))
+      throw notSupported(`index option '${option}'`);
+  const fields = fieldsOf(key);
+  if (fields.length === 0 || fields.length > 31) throw new StoreError(67, 'an index has 1 to 31 fields');
+  for (const field of fields) {
+    if (field.type === BsonType.string) throw notSupported(`a ${textOf(field)} index`);
+    if (field.name.split('.').some((part) => part.startsWith('$')))
+      throw field.name.endsWith('$**')
+        ? notSupported('a wildcard index')
+        : new StoreError(67, `invalid field name '${field.name}'`);
+    if (field.name.split('.').includes(''))
+      throw new StoreError(67, `Index keys cannot contain an empty field: '${field.name}'`);
+    if (field.name.split('.').some((part) => /^\d+$/.test(part)))
+      throw notSupported(`an index on an array position ('${field.name}')`);
+    if (!isNumber(field) || !(Math.abs(toDouble(field)) > 0))
+      throw new StoreError(67, 'Values in the index key pattern must be nonzero numbers');
+  }
+  const unique = options.flag(asked, 'unique') === true;
+  return { name, key, fields: indexFields(key), unique, sparse: options.flag(asked, 'sparse') === true };
+}
+
+/** True when the index is there already; 85 or 86 when another stands in its way. */
+function exists(collection: Collection, asked: IndexDefinition): boolean {
+  const named = collection.indexes.find(({ name }) => name === asked.name);
+  const keyed = collection.indexes.find(({ key }) => sameKey(key, asked.key));
+  if (keyed?.name === '_id_' && keyed.fields.length === 1) return true;
+  if (named && !sameKey(named.key, asked.key))
+    throw new StoreError(86, `An existing index has the same name as the requested index: ${asked.name}`);
+  if (!keyed) return false;
+  const same = keyed.unique === asked.unique && keyed.sparse === asked.sparse;
+  if (keyed.name !== asked.name)
+    throw new StoreError(85, `Index already exists with a different name: ${keyed.name}`);
+  if (!same)
+    throw new StoreError(
+      85,
+      `An equivalent index already exists with the same name but different options: ${asked.name}`,
+    );
+  return true;
+}
+
+/** Builds the entries of a new index from every document; a duplicate gives up the whole command. */
+function* buildIndex(
+  engine: Engine,
+  collection: Collection,
+  definition: IndexDefinition,
+  layer: Layer,
+): Work<Index> {
+  const index = engine.catalogue.buildIndex(definition);
+  const unit = new Unit(engine.storage.latest, engine.catalogue, () => undefined);
+  try {
+    for (const document of find(unit, collection, emptyDocument)) {
+      if (document) unit.fill(collection, index, document);
+      else yield undefined;
+    }
+  } catch (error) {
+    engine.catalogue.spareAll([index.table]);
+    throw error;
+  }
+  layer.absorb(unit.layer);
+  return index;
+}
+
+async function createIndexes(engine: Engine, request: Request): Promise<Reply> {
+  const namespace = namespaceOf(request);
+  const asked = fieldsOf(options.array(request.command, 'indexes') ?? none('indexes')).map(definitionOf);
+  if (asked.length === 0) throw new StoreError(2, 'Must specify at least one index to create');
+  const built: Index[] = [];
+  const reply = await engine.define(function* (layer): Work<Reply> {
+    const known = engine.catalogue.get(namespace);
+    const collection = known ?? engine.catalogue.build(namespace);
+    const before = collection.indexes.length;
+    const indexes = [...collection.indexes];
+    for (const definition of asked) {
+      if (exists({ ...collection, indexes }, definition)) continue;
+      if (indexes.length >= maximumIndexes)
+        throw new StoreError(67, `at most ${maximumIndexes} indexes per collection`);
+      const index = yield* buildIndex(engine, collection, definition, layer);
+      indexes.push(index);
+      built.push(index);
+    }
+    if (!known) engine.catalogue.install(collection, layer);
+    if (indexes.length > before) engine.catalogue.replaceIndexes(collection, indexes, layer);
+    return {
+      numIndexesBefore: before,
+      numIndexesAfter: indexes.length,
+      createdCollectionAutomatically: !known,
+      ok: 1,
+    };
+  });
+  built.forEach((index) => (index.ready = true));
+  return reply;
+}
+
+function none(name: string): never {
+  throw new StoreError(9, `BSON field '${name}' is missing but a required field`);
+}
+
+async function dropIndexes(engine: Engine, request: Request): Promise<Reply> {
+  const namespace = namespaceOf(request);
+  const wanted = options.present(request.command, 'index') ?? none('index');
+  const { before, gone } = await engine.define((layer) =>
+    atOnce(() => {
+      const collection = engine.catalogue.get(namespace);
+      if (!collection) throw new StoreError(26, `ns not found ${namespace}`);
+      const chosen = indexesMeant(collection, wanted);
+      const kept = collection.indexes.filter((index) => !chosen.includes(index));
+      const count = collection.indexes.length;
+      engine.catalogue.replaceIndexes(collection, kept, layer);
+      return { before: count, gone: chosen };
+    }),
+  );
+  await engine.catalogue.free(gone.map(({ table }) => table));
+  return { nIndexesWas: before, ok: 1 };
+}
+
+function indexesMeant(collection: Collection, wanted: Value): Index[] {
+  if (wanted.type === BsonType.array)
+    return fieldsOf(wanted).flatMap((name) => indexesMeant(collection, name));
+  const all = collection.indexes.filter(({ name }) => name !== '_id_');
+  if (wanted.type === BsonType.string && textOf(wanted) === '*') return all;
+  const found = collection.indexes.find((index) =>
+    wanted.type === BsonType.string ? index.name === textOf(wanted) : sameKey(index.key, wanted),
+  );
+  if (!found) throw new StoreError(27, 'index not found');
+  if (found.name === '_id_') throw new StoreError(72, 'cannot drop _id index');
+  return [found];
+}
+
+function listIndexes(engine: Engine, request: Request): Reply {
+  const namespace = namespaceOf(request);
+  const collection = engine.catalogue.get(namespace);
+  if (!collection) throw new StoreError(26, `ns does not exist: ${namespace}`);
+  const firstBatch = collection.indexes.map(({ key, name, unique, sparse }) => ({
+    v: 2,
+    key: new Raw(key),
+    name,
+    ...(unique && name !== '_id_' ? { unique } : {}),
+    ...(sparse ? { sparse } : {}),
+  }));
+  return { cursor: { id: 0n, ns: namespace, firstBatch }, ok: 1 };
+}
+
+function listCollections(engine: Engine, { command, database }: Request): Reply {
+  const test = compileFilter(options.document(command, 'filter') ?? emptyDocument);
+  const nameOnly = options.flag(command, 'nameOnly') === true;
+  const firstBatch = engine.catalogue
+    .all()
+    .filter((collection) => collection.database === database)
+    .map(({ name, indexes }) => {
+      const idIndex = { v: 2, key: new Raw((indexes[0] as Index).key), name: '_id_' };
+      const full = { name, type: 'collection', options: {}, info: { readOnly: false }, idIndex };
+      return { full: encodePlain(full), short: { name, type: 'collection' } };
+    })
+    .filter(({ full }) => test(documentValue(full)))
+    .map(({ full, short }) => (nameOnly ? short : Raw.document(full)));
+  return { cursor: { id: 0n, ns: `${database}.$cmd.listCollections`, firstBatch }, ok: 1 };
+}
+
+function listDatabases(engine: Engine, { command }: Request): Reply {
+  const test = compileFilter(options.document(command, 'filter') ?? emptyDocument);
+  const names = [...new Set(engine.catalogue.all().map(({ database }) => database))].sort();
+  const databases = names
+    .map((name) => ({ name, sizeOnDisk: 0, empty: false }))
+    .filter((entry) => test(documentValue(encodePlain(entry))));
+  const nameOnly = options.flag(command, 'nameOnly') === true;
+  return {
+    databases: nameOnly ? databases.map(({ name }) => ({ name })) : databases,
+    totalSize: 0,
+    totalSizeMb: 0,
+    ok: 1,
+  };
+}
+
+export const definitionCommands: Readonly<Record<string, Command>> = {
+  create: { fields: '', run: create },
+  drop: { fields: '', run: drop },
+  dropDatabase: { fields: '', run: dropDatabase },
+  createIndexes: { fields: 'indexes commitQuorum', run: createIndexes },
+  dropIndexes: { fields: 'index', run: dropIndexes },
+  listIndexes: { fields: 'cursor', run: listIndexes },
+  listCollections: { fields: 'filter nameOnly authorizedCollections cursor', run: listCollections },
+  listDatabases: { fields: 'filter nameOnly authorizedDatabases', run: listDatabases },
+};

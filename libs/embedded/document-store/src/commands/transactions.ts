@@ -1,0 +1,87 @@
+import { StoreError } from '../errors.js';
+import { Raw, toValue } from '../bson/encode.js';
+import * as options from '../bson/options.js';
+import { BsonType, field, fieldsOf, valueBytes, type Value } from '../bson/values.js';
+import type { Engine, Request } from '../engine.js';
+import { sessionMinutes } from '../storage/sessions.js';
+import { atOnce } from '../work.js';
+import { noTransaction, type Command } from './dispatch.js';
+import { randomBytes } from 'node:crypto';
+
+/**
+ * Commits once: a repeated commit is answered from memory, or after a crash from what was kept with the changes.
+ * Answered when on disk.
+ */
+async function commit(engine: Engine, { session, number }: Request): Promise<{ ok: number }> {
+  if (!session || number === undefined)
+    throw new StoreError(72, 'commitTransaction needs an lsid and a txnNumber');
+  await engine.writer.run(() =>
+    atOnce(() => {
+      const transaction = session.transaction?.number === number ? session.transaction : undefined;
+      if (transaction?.state === 'committed') return;
+      if (transaction?.state !== 'open') {
+        if (session.last?.number === number && !session.last.reply) return;
+        throw noTransaction(number);
+      }
+      try {
+        const { unit } = transaction;
+        const before = session.last;
+        engine.sessions.remember(session, number, unit.layer);
+        try {
+          transaction.commit();
+        } catch (error) {
+          session.last = before;
+          throw error;
+        }
+      } catch (error) {
+        transaction.abort();
+        throw error;
+      }
+    }),
+  );
+  await engine.storage.durable();
+  return { ok: 1 };
+}
+
+async function abort(engine: Engine, { session, number }: Request): Promise<{ ok: number }> {
+  if (!session || number === undefined)
+    throw new StoreError(72, 'abortTransaction needs an lsid and a txnNumber');
+  return engine.writer.run(() =>
+    atOnce(() => {
+      const transaction = session.transaction?.number === number ? session.transaction : undefined;
+      if (transaction?.state === 'committed' || (session.last?.number === number && !session.last.reply))
+        throw new StoreError(256, `Transaction ${number} has been committed.`);
+      if (transaction?.state !== 'open') throw noTransaction(number);
+      transaction.abort();
+      return { ok: 1 };
+    }),
+  );
+}
+
+function endSessions(engine: Engine, { command, name }: Request): { ok: number } {
+  for (const lsid of fieldsOf(options.array(command, name) as Value)) {
+    const id = lsid.type === BsonType.object ? field(lsid, 'id') : undefined;
+    if (id?.type !== BsonType.binary) throw new StoreError(9, `${name} needs session ids`);
+    const session = valueBytes(id).subarray(5);
+    engine.cursors.killSession(session);
+    if (name === 'refreshSessions') engine.sessions.of(Buffer.from(session));
+    else engine.sessions.end(session);
+  }
+  return { ok: 1 };
+}
+
+function startSession() {
+  const bytes = Buffer.concat([Buffer.from([16, 0, 0, 0, 4]), randomBytes(16)]);
+  bytes[11] = ((bytes[11] as number) & 0x0f) | 0x40;
+  bytes[13] = ((bytes[13] as number) & 0x3f) | 0x80;
+  const id = new Raw(toValue(new Raw({ type: BsonType.binary, bytes, at: 0 })));
+  return { id: { id }, timeoutMinutes: sessionMinutes, ok: 1 };
+}
+
+export const transactionCommands: Readonly<Record<string, Command>> = {
+  commitTransaction: { fields: 'recoveryToken', inTransaction: true, run: commit },
+  abortTransaction: { fields: 'recoveryToken', inTransaction: true, run: abort },
+  endSessions: { fields: '', run: endSessions },
+  refreshSessions: { fields: '', run: endSessions },
+  startSession: { fields: '', run: startSession },
+};

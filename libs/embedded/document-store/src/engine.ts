@@ -1,0 +1,165 @@
+import { StoreError, writeConflict } from './errors.js';
+import type { PlainDocument } from './bson/encode.js';
+import type { Value } from './bson/values.js';
+import { Catalogue, type Collection } from './storage/catalogue.js';
+import { Cursors } from './storage/cursors.js';
+import { Layer, type View } from './storage/layers.js';
+import { Locks, Sessions, Transaction, type Session } from './storage/sessions.js';
+import { Storage } from './storage/storage.js';
+import { Unit } from './storage/unit.js';
+import { atOnce, run, Writer, type Work } from './work.js';
+
+export type Reply = PlainDocument | Buffer;
+
+/** One connection, as far as commands know it. */
+export interface Peer {
+  readonly address: string;
+  readonly port: number;
+  /** Transactions whose last command came this way: they are aborted when it closes. */
+  readonly transactions: Set<Transaction>;
+}
+
+export interface Request {
+  readonly name: string;
+  readonly command: Value;
+  readonly database: string;
+  readonly peer: Peer;
+  readonly session?: Session;
+  /** Number of a retryable write or of the transaction. */
+  readonly number?: bigint;
+  readonly transaction?: Transaction;
+  /** Throws 50 when the time the client gave is over. */
+  readonly checkTime: () => void;
+}
+
+/** Everything commands work with. */
+export class Engine {
+  readonly storage: Storage;
+  readonly catalogue: Catalogue;
+  readonly sessions: Sessions;
+  readonly cursors = new Cursors();
+  readonly locks = new Locks();
+  readonly writer = new Writer();
+  private readonly timer: NodeJS.Timeout;
+
+  private constructor(folder: string, onNotice: (notice: string) => void) {
+    this.storage = new Storage(folder);
+    this.catalogue = new Catalogue(this.storage);
+    this.sessions = new Sessions(this.storage);
+    this.timer = setInterval(() => {
+      this.expire().catch((error) => onNotice(`expiry failed: ${String(error)}`));
+    }, 5_000);
+    this.timer.unref();
+  }
+
+  static async open(folder: string, onNotice: (notice: string) => void): Promise<Engine> {
+    const engine = new Engine(folder, onNotice);
+    await engine.catalogue.load();
+    return engine;
+  }
+
+  private sweptAt = 0;
+
+  private async expire(): Promise<void> {
+    const now = Date.now();
+    this.sessions.expire(now);
+    this.cursors.expire(now);
+    if (now - this.sweptAt < 600_000) return;
+    this.sweptAt = now;
+    const old = this.sessions.sweep(this.storage.latest, now);
+    if (old.isEmpty) return;
+    this.storage.merge(old);
+    await this.storage.durable();
+  }
+
+  beginTransaction(session: Session, number: bigint): Transaction {
+    session.transaction?.abort();
+    return (session.transaction = new Transaction(this.storage, this.catalogue, this.locks, number));
+  }
+
+  collection({ transaction }: Request, namespace: string): Collection | undefined {
+    return transaction ? transaction.collection(namespace) : this.catalogue.get(namespace);
+  }
+
+  /** The collection, created when it is not there: at once, or with the commit of the transaction. */
+  ensureCollection({ transaction }: Request, namespace: string): Collection {
+    if (transaction) return transaction.collection(namespace) ?? transaction.create(namespace);
+    const known = this.catalogue.get(namespace);
+    if (known) return known;
+    const collection = this.catalogue.build(namespace);
+    const layer = new Layer();
+    this.catalogue.install(collection, layer);
+    this.storage.merge(layer);
+    return collection;
+  }
+
+  /** Reads from one state: the transaction's, or what is on disk now. */
+  async read<T>(request: Request, body: (view: View) => Work<T>): Promise<T> {
+    if (request.transaction) return run(body(request.transaction.unit), request.checkTime);
+    const snapshot = this.storage.snapshot();
+    try {
+      return await run(body(snapshot), request.checkTime);
+    } finally {
+      snapshot.release();
+    }
+  }
+
+  /**
+   * Runs a write after those before it and answers when it is on disk. Inside a transaction it only adds to the
+   * transaction. A retryable write that was answered before gets that answer.
+   */
+  async write(request: Request, body: (unit: Unit) => Work<PlainDocument>): Promise<Reply> {
+    const { transaction, session, number } = request;
+    if (transaction)
+      return this.writer.run(() => {
+        if (transaction.state !== 'open') throw writeConflict('the transaction was aborted');
+        return body(transaction.unit);
+      }, request.checkTime);
+    const work = this.unitOfWork.bind(this, session, number, body);
+    const reply = await this.writer.run(work, request.checkTime);
+    await this.storage.durable();
+    return reply;
+  }
+
+  private *unitOfWork(
+    session: Session | undefined,
+    number: bigint | undefined,
+    body: (unit: Unit) => Work<PlainDocument>,
+  ): Work<Reply> {
+    const last = session?.last;
+    if (number !== undefined && last) {
+      if (last.number === number && last.reply) return last.reply;
+      if (last.number >= number) throw tooOld(number, last.number);
+    }
+    const unit = new Unit(this.storage.latest, this.catalogue, this.locks.claim);
+    const reply = yield* body(unit);
+    if (session && number !== undefined) this.sessions.remember(session, number, unit.layer, reply);
+    this.storage.merge(unit.layer);
+    return reply;
+  }
+
+  /** A change of the catalogue: after the writes before it, on disk before it is answered. */
+  async define<T>(body: (layer: Layer) => Work<T>): Promise<T> {
+    const result = await this.writer.run(
+      function* (this: Engine): Work<T> {
+        const layer = new Layer();
+        const value = yield* body(layer);
+        this.storage.merge(layer);
+        return value;
+      }.bind(this),
+    );
+    await this.storage.durable();
+    return result;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.timer);
+    this.sessions.abortAll();
+    this.cursors.clear();
+    await this.writer.run(() => atOnce(() => undefined));
+    await this.storage.close();
+  }
+}
+
+export const tooOld = (number: bigint, last: bigint): StoreError =>
+  new StoreError(225, `txnNumber ${number} is older than ${last}, which the session already used`);
