@@ -22,14 +22,18 @@ const origin = z.strictObject({
 export type Origin = z.infer<typeof origin>;
 
 export const claimEvents = {
-  ClaimFiled: z.strictObject({
-    claimId: id,
-    receiptNumber: name,
-    customerId: id,
-    origin,
-    content: personal('claim', saltedNotice),
-    filedAt: plain(z.iso.datetime({ precision: 3 })),
-  }),
+  ClaimFiled: z
+    .strictObject({
+      claimId: id,
+      receiptNumber: name,
+      customerId: id,
+      origin,
+      content: personal('claim', saltedNotice),
+      filedAt: plain(z.iso.datetime({ precision: 3 })),
+    })
+    .describe(
+      'An approved draft became a claim, with a receipt. It carries what was approved, under a key of its own.',
+    ),
 };
 
 export type ClaimEvent = EventOf<typeof claimEvents>;

@@ -27,97 +27,131 @@ const step = {
 const ended = { reason, output: content.optional() };
 
 export const runEvents = {
-  RunStarted: z.strictObject({
-    runId: id,
-    originRunId: id,
-    workflow: z.strictObject({ name, version: name }),
-    customerId: id,
-    conversationId: id.optional(),
-    input: content.optional(),
-    /** The customer's own identity, where they started the run themselves. */
-    customer: party.optional(),
-    startedAt: at,
-  }),
-  LeaseTaken: z.strictObject({
-    number: z.int().min(1),
-    workerId: name,
-    holder: name,
-    secretDigest: digest,
-    leaseSeconds: z.int(),
-    takenOver: z.boolean(),
-    takenAt: at,
-    expiresAt: at,
-  }),
-  PhaseEntered: z.strictObject({ phase: name, enteredAt: at }),
-  StepStarted: z.strictObject({ ...step, startedAt: at }),
-  StepCompleted: z.strictObject({ ...step, output: content.optional(), completedAt: at }),
-  StepFailed: z.strictObject({ ...step, error: content.optional(), failedAt: at }),
-  DraftSaved: z.strictObject({
-    draftId,
-    draftVersion,
-    kind: z.literal('claim'),
-    content: personal('run', saltedNotice),
-    digest,
-    savedAt: at,
-  }),
-  ApprovalRequested: z.strictObject({
-    approvalId,
-    draftId,
-    draftVersion,
-    digest,
-    summary: personal('run', z.string().max(4000)),
-    basedOn: z.array(name),
-    requestedBy: party,
-    requires: z.strictObject({ signatures: z.union([z.literal(1), z.literal(2)]), authority: money }),
-    executeWithinSeconds: z.int().min(1),
-    requestedAt: at,
-    expiresAt: at,
-  }),
-  ApprovalGranted: z.strictObject({
-    approvalId,
-    digest,
-    decidedBy: party,
-    comment: reason,
-    grantedAt: at,
-    executeBy: at,
-  }),
-  ApprovalDenied: z.strictObject({ approvalId, digest, decidedBy: party, comment: reason, deniedAt: at }),
-  ApprovalWithdrawn: z.strictObject({
-    approvalId,
-    because: z.enum(['requested', 'run-ended']),
-    withdrawnBy: party,
-    reason,
-    withdrawnAt: at,
-  }),
-  ApprovalInvalidated: z.strictObject({
-    approvalId,
-    cause: z.discriminatedUnion('kind', [
-      z.strictObject({ kind: z.literal('draft-changed'), draftVersion, digest }),
-    ]),
-    invalidatedAt: at,
-  }),
-  WorkerStateSaved: z.strictObject({
-    content: z.discriminatedUnion('kind', [
-      z.strictObject({ kind: z.literal('whole'), state: content }),
-      z.strictObject({ kind: z.literal('patch'), patch: content }),
-      z.strictObject({ kind: z.literal('payload'), digest, bytes: z.int() }),
-    ]),
-    label: plain(z.string().min(1).max(200)).optional(),
-    savedAt: at,
-  }),
-  FilingStarted: z.strictObject({ approvalId, draftId, draftVersion, digest, claimId: id, startedAt: at }),
-  ReceiptNoted: z.strictObject({
-    approvalId,
-    draftId,
-    claimId: id,
-    receiptNumber: name,
-    filedAt: at,
-    notedAt: at,
-  }),
-  FilingRefused: z.strictObject({ approvalId, draftId, code: name, detail: name.optional(), refusedAt: at }),
-  RunCompleted: z.strictObject({ ...ended, completedAt: at }),
-  RunFailed: z.strictObject({ ...ended, failedAt: at }),
-  RunCancelled: z.strictObject({ ...ended, cancelledAt: at }),
+  RunStarted: z
+    .strictObject({
+      runId: id,
+      originRunId: id,
+      workflow: z.strictObject({ name, version: name }),
+      customerId: id,
+      conversationId: id.optional(),
+      input: content.optional(),
+      /** The customer's own identity, where they started the run themselves. */
+      customer: party.optional(),
+      startedAt: at,
+    })
+    .describe('A run began for a customer. A run that is no fork is its own origin.'),
+  LeaseTaken: z
+    .strictObject({
+      number: z.int().min(1),
+      workerId: name,
+      holder: name,
+      secretDigest: digest,
+      leaseSeconds: z.int(),
+      takenOver: z.boolean(),
+      takenAt: at,
+      expiresAt: at,
+    })
+    .describe('A worker took the right to write; only the newest number holds, and it only grows.'),
+  PhaseEntered: z
+    .strictObject({ phase: name, enteredAt: at })
+    .describe('The run entered a named part of its workflow.'),
+  StepStarted: z
+    .strictObject({ ...step, startedAt: at })
+    .describe('A unit of work was begun, or begun again after it failed.'),
+  StepCompleted: z
+    .strictObject({ ...step, output: content.optional(), completedAt: at })
+    .describe('A unit of work is done; it is never recorded again.'),
+  StepFailed: z
+    .strictObject({ ...step, error: content.optional(), failedAt: at })
+    .describe('A try of a unit of work failed; it may be tried again.'),
+  DraftSaved: z
+    .strictObject({
+      draftId,
+      draftVersion,
+      kind: z.literal('claim'),
+      content: personal('run', saltedNotice),
+      digest,
+      savedAt: at,
+    })
+    .describe('A version of a draft was written. The digest is over salt and notice.'),
+  ApprovalRequested: z
+    .strictObject({
+      approvalId,
+      draftId,
+      draftVersion,
+      digest,
+      summary: personal('run', z.string().max(4000)),
+      basedOn: z.array(name),
+      requestedBy: party,
+      requires: z.strictObject({ signatures: z.union([z.literal(1), z.literal(2)]), authority: money }),
+      executeWithinSeconds: z.int().min(1),
+      requestedAt: at,
+      expiresAt: at,
+    })
+    .describe('Somebody asked for a decision about one version of a draft.'),
+  ApprovalGranted: z
+    .strictObject({
+      approvalId,
+      digest,
+      decidedBy: party,
+      comment: reason,
+      grantedAt: at,
+      executeBy: at,
+    })
+    .describe('The approval was granted, to be executed before a deadline.'),
+  ApprovalDenied: z
+    .strictObject({ approvalId, digest, decidedBy: party, comment: reason, deniedAt: at })
+    .describe('The approval was denied.'),
+  ApprovalWithdrawn: z
+    .strictObject({
+      approvalId,
+      because: z.enum(['requested', 'run-ended']),
+      withdrawnBy: party,
+      reason,
+      withdrawnAt: at,
+    })
+    .describe('The requester took the request back, or the run ended before it was executed.'),
+  ApprovalInvalidated: z
+    .strictObject({
+      approvalId,
+      cause: z.discriminatedUnion('kind', [
+        z.strictObject({ kind: z.literal('draft-changed'), draftVersion, digest }),
+      ]),
+      invalidatedAt: at,
+    })
+    .describe('What the approval was asked for changed before it was executed.'),
+  WorkerStateSaved: z
+    .strictObject({
+      content: z.discriminatedUnion('kind', [
+        z.strictObject({ kind: z.literal('whole'), state: content }),
+        z.strictObject({ kind: z.literal('patch'), patch: content }),
+        z.strictObject({ kind: z.literal('payload'), digest, bytes: z.int() }),
+      ]),
+      label: plain(z.string().min(1).max(200)).optional(),
+      savedAt: at,
+    })
+    .describe(
+      'The worker saved a state of its own: the whole, a merge patch, or a reference to the payload store.',
+    ),
+  FilingStarted: z
+    .strictObject({ approvalId, draftId, draftVersion, digest, claimId: id, startedAt: at })
+    .describe('From here on the claim is being filed, however late, until a receipt or a refusal is noted.'),
+  ReceiptNoted: z
+    .strictObject({
+      approvalId,
+      draftId,
+      claimId: id,
+      receiptNumber: name,
+      filedAt: at,
+      notedAt: at,
+    })
+    .describe('The claims side filed the claim and gave this receipt.'),
+  FilingRefused: z
+    .strictObject({ approvalId, draftId, code: name, detail: name.optional(), refusedAt: at })
+    .describe('The claims side refused, or the draft could not be opened.'),
+  RunCompleted: z.strictObject({ ...ended, completedAt: at }).describe('The worker finished the run.'),
+  RunFailed: z.strictObject({ ...ended, failedAt: at }).describe('The worker gave the run up.'),
+  RunCancelled: z.strictObject({ ...ended, cancelledAt: at }).describe('A person ended the run.'),
 };
 
 export type RunEvent = EventOf<typeof runEvents>;

@@ -1,0 +1,1 @@
+export { eventsPage } from './events-page.js';
