@@ -1,0 +1,83 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import type { Json } from '#libs/canonical';
+import type { Decider, DomainEvent } from '#libs/decider';
+import { claimStream } from '#libs/domain/claims';
+import { runStream } from '#libs/domain/runs';
+import type { z } from 'zod';
+
+/**
+ * An example of every stored shape, as it was when it was first stored and before sealing: `<type>[.<case>].v<n>.json`
+ * holds the data. They are added to and never changed: what was stored once is read for ever. `folded.json` holds
+ * what histories of them fold to; another state under the same `foldVersion` would bring old snapshots back wrongly.
+ */
+const folder = 'test/conformance/events';
+
+interface Stream {
+  category: string;
+  events: Record<string, z.ZodObject>;
+  foldVersion: number;
+  fold: (events: DomainEvent[]) => Json;
+}
+
+function streamOf<State, Event extends DomainEvent>(kind: {
+  category: string;
+  decider: Pick<Decider<State, never, Event>, 'initialState' | 'evolve'>;
+  events: Record<string, z.ZodObject>;
+  foldVersion: number;
+  save: (state: State) => Json;
+}): Stream {
+  const { category, decider, events, foldVersion, save } = kind;
+  const fold = (history: DomainEvent[]) =>
+    save(history.reduce((state, event) => decider.evolve(state, event as Event), decider.initialState()));
+  return { category, events, foldVersion, fold };
+}
+
+const streams = [streamOf(runStream), streamOf(claimStream)];
+
+interface Folded {
+  foldVersion: number;
+  histories: Record<string, { events: string[]; state: Json }>;
+}
+
+function readJson(path: string): unknown {
+  return JSON.parse(readFileSync(`${folder}/${path}.json`, 'utf8'));
+}
+
+function typeOf(example: string): string {
+  return example.split('.')[0] ?? '';
+}
+
+describe.each(streams)('stored $category events', ({ category, events, foldVersion, fold }) => {
+  const examples = readdirSync(`${folder}/${category}`)
+    .filter((name) => name !== 'folded.json')
+    .map((name) => name.replace(/\.json$/, ''));
+  const dataOf = (example: string) => readJson(`${category}/${example}`) as Record<string, Json>;
+  const { histories, ...folded } = readJson(`${category}/folded`) as Folded;
+
+  it('have an example of every type, and none of a type unknown', () => {
+    expect(new Set(examples.map(typeOf))).toEqual(new Set(Object.keys(events)));
+  });
+
+  it.each(examples)('%s is read unchanged', (example) => {
+    const data = dataOf(example);
+    expect(events[typeOf(example)]?.parse(data)).toStrictEqual(data);
+  });
+
+  it.each(Object.entries(events))('%s has an example of every field', (type, schema) => {
+    const fields = examples
+      .filter((example) => typeOf(example) === type)
+      .flatMap((e) => Object.keys(dataOf(e)));
+    expect([...new Set(fields)].sort()).toEqual(Object.keys(schema.shape).sort());
+  });
+
+  it('all stand in a recorded history', () => {
+    const told = Object.values(histories).flatMap((history) => history.events.map(typeOf));
+    expect(new Set(told)).toEqual(new Set(Object.keys(events)));
+  });
+
+  it.each(Object.entries(histories))('fold to the recorded state: %s', (_name, history) => {
+    const state = fold(history.events.map((example) => ({ type: typeOf(example), data: dataOf(example) })));
+    expect(state).toStrictEqual(history.state);
+    expect(folded).toEqual({ foldVersion });
+  });
+});
