@@ -1,0 +1,83 @@
+import type { ServerWritableStream, ServerDuplexStream } from '@grpc/grpc-js';
+import type { Failure } from './errors.js';
+
+type Call = ServerWritableStream<unknown, Buffer> | ServerDuplexStream<unknown, Buffer>;
+
+/**
+ * The answering side of a streaming call. Nothing is queued here beyond what gRPC itself holds (16 messages): a
+ * writer that finds `full` waits for `room`. After the client left or the call was failed, writes do nothing.
+ */
+export class Outlet {
+  closed = false;
+  full = false;
+  private waiting: (() => void)[] = [];
+  private listeners: (() => void)[] = [];
+
+  constructor(private readonly call: Call) {
+    const close = (): void => this.close();
+    call.on('cancelled', close);
+    call.on('close', close);
+    call.on('error', close);
+    call.on('drain', () => {
+      this.full = false;
+      this.release();
+    });
+  }
+
+  write(message: Buffer): void {
+    if (!this.closed) this.full = !this.call.write(message);
+  }
+
+  /** Resolves when the client has taken enough for more to be written, or is gone. */
+  room(): Promise<void> {
+    return this.full && !this.closed
+      ? new Promise((resolve) => this.waiting.push(resolve))
+      : Promise.resolve();
+  }
+
+  /** Calls `listener` once, when the call ends for whatever reason; at once if it has. */
+  whenClosed(listener: () => void): void {
+    if (this.closed) listener();
+    else this.listeners.push(listener);
+  }
+
+  /** Ends the call well. */
+  end(): void {
+    if (this.closed) return;
+    this.close();
+    this.call.end();
+  }
+
+  fail(failure: Failure): void {
+    if (this.closed) return;
+    this.close();
+    this.call.emit('error', failure);
+  }
+
+  private close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.release();
+    for (const listener of this.listeners.splice(0)) listener();
+  }
+
+  private release(): void {
+    for (const resolve of this.waiting.splice(0)) resolve();
+  }
+}
+
+/** The streaming calls that are open, so that stopping can end each with a status. */
+export class OpenCalls {
+  private readonly outlets = new Set<Outlet>();
+
+  open(call: Call): Outlet {
+    const outlet = new Outlet(call);
+    this.outlets.add(outlet);
+    outlet.whenClosed(() => this.outlets.delete(outlet));
+    return outlet;
+  }
+
+  failAll(failure: Failure): void {
+    for (const outlet of [...this.outlets]) outlet.fail(failure);
+  }
+}

@@ -1,0 +1,196 @@
+import type { Outlet } from './outlet.js';
+import { InvalidRequest, streamName } from './proposed.js';
+import { shared, streams } from './protocol.js';
+import type { Direction } from './reader.js';
+import type { StoredEvent } from './record.js';
+import type { EventStore } from './store.js';
+import { firstVisible, isMetadataStream } from './streams.js';
+import { encodeReadEvent } from './wire.js';
+
+export type ReadOptions = InstanceType<typeof streams.ReadReq.Options>;
+
+/** A position or revision in a request: `end` is 2^64 − 1 or the option of that name. */
+export type Bound = 'start' | 'end' | number;
+
+/** What a filter says of an event (section 4.4). */
+export type EventFilter = (event: StoredEvent) => boolean;
+
+const LINK_TYPE = '$>';
+const LINK_TARGET = /^(\d{1,15})@(.+)$/s;
+
+interface BoundOptions {
+  hasStart(): boolean;
+  hasEnd(): boolean;
+}
+
+export function boundOf(options: BoundOptions, value: () => string | undefined): Bound {
+  if (options.hasStart()) return 'start';
+  if (options.hasEnd()) return 'end';
+  const number = Number(value() ?? '0');
+  return number > Number.MAX_SAFE_INTEGER ? 'end' : number;
+}
+
+export function filterOf(options: ReadOptions): EventFilter | undefined {
+  const filter = options.getFilter();
+  if (!filter) return undefined;
+  const subject = filter.hasEventType()
+    ? (event: StoredEvent) => event.type
+    : (event: StoredEvent) => event.stream;
+  const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
+  if (!expression) throw new InvalidRequest('a filter must name an event type or a stream');
+  const regex = expression.getRegex();
+  if (regex !== '') {
+    const pattern = compile(regex);
+    return (event) => pattern.test(subject(event));
+  }
+  const prefixes = expression.getPrefixList();
+  return (event) => prefixes.some((prefix) => subject(event).startsWith(prefix));
+}
+
+function compile(regex: string): RegExp {
+  try {
+    return new RegExp(regex);
+  } catch (error) {
+    throw new InvalidRequest(`the filter's regular expression cannot be used: ${String(error)}`);
+  }
+}
+
+/** Writes an event as the reader asked for it: with links followed, one level deep, or as stored (section 3.5). */
+export function encodeFor(store: EventStore, resolveLinks: boolean): (event: StoredEvent) => Buffer {
+  if (!resolveLinks) return (event) => encodeReadEvent(event);
+  return (event) => {
+    const target = event.type === LINK_TYPE ? LINK_TARGET.exec(event.data.toString()) : null;
+    if (!target) return encodeReadEvent(event);
+    return encodeReadEvent(linked(store, target[2] ?? '', Number(target[1])), event);
+  };
+}
+
+function linked(store: EventStore, name: string, revision: number): StoredEvent | undefined {
+  const stream = store.catalogue.peek(name);
+  if (!stream || store.isTombstoned(name) || revision > stream.lastRevision) return undefined;
+  const window = new StreamWindow(store, name);
+  if (revision < window.first) return undefined;
+  const event = store.reader.at(stream.positions.at(revision));
+  return window.shows(event) ? event : undefined;
+}
+
+/** What truncation, count and age leave of a stream for its readers, at one moment (section 3.4). */
+export class StreamWindow {
+  readonly first: number;
+  private readonly notBefore: number;
+
+  constructor(store: EventStore, name: string) {
+    const metadata = store.metadataOf(name);
+    const last = store.catalogue.peek(name)?.lastRevision ?? -1;
+    this.first = firstVisible(metadata, last, isMetadataStream(name));
+    this.notBefore = metadata.maxAge === undefined ? 0 : Date.now() - metadata.maxAge * 1000;
+  }
+
+  shows(event: StoredEvent): boolean {
+    return event.created >= this.notBefore;
+  }
+}
+
+const directionOf = (options: ReadOptions): Direction =>
+  options.getReadDirection() === streams.ReadReq.Options.ReadDirection.BACKWARDS ? 'backwards' : 'forwards';
+
+export type StreamReadOutcome = 'done' | 'stream-deleted';
+
+/** A read of one stream, sections 3.3 and 3.4, as of the moment it starts. */
+export async function readStream(
+  store: EventStore,
+  options: ReadOptions,
+  outlet: Outlet,
+): Promise<StreamReadOutcome> {
+  const target = options.getStream()!;
+  const name = streamName(target.getStreamIdentifier()?.getStreamName_asU8() ?? new Uint8Array());
+  if (store.isTombstoned(name)) return 'stream-deleted';
+  const stream = store.catalogue.peek(name);
+  if (!stream || stream.lastRevision < 0 || store.metadataOf(name).softDeleted) {
+    outlet.write(notFound(name));
+    return 'done';
+  }
+  const direction = directionOf(options);
+  const window = new StreamWindow(store, name);
+  const last = stream.lastRevision;
+  const from = streamStart(
+    boundOf(target, () => target.getRevision()),
+    direction,
+    last,
+  );
+  await deliver(store, options, outlet, {
+    next: direction === 'forwards' ? Math.max(from, window.first) : from,
+    page: (next, limit) => store.reader.streamPage(stream, next, direction, limit),
+    after: (event) => event.revision + (direction === 'forwards' ? 1 : -1),
+    within: (event) => event.revision >= window.first && event.revision <= last,
+    shows: (event) => window.shows(event),
+  });
+  return 'done';
+}
+
+function streamStart(bound: Bound, direction: Direction, last: number): number {
+  if (bound === 'start') return 0;
+  if (bound === 'end') return direction === 'forwards' ? last + 1 : last;
+  return bound;
+}
+
+/** A read of the whole log, section 3.3: forwards from a position it is included, backwards it is not. */
+export async function readAll(store: EventStore, options: ReadOptions, outlet: Outlet): Promise<void> {
+  const target = options.getAll()!;
+  const bound = boundOf(target, () => target.getPosition()?.getCommitPosition());
+  const direction = directionOf(options);
+  const last = store.catalogue.lastPosition;
+  const step = direction === 'forwards' ? 1 : -1;
+  const filter = filterOf(options);
+  await deliver(store, options, outlet, {
+    next: allStart(bound, direction, last),
+    page: (next, limit) => store.reader.allPage(next, direction, limit),
+    after: (event) => event.position + step,
+    within: (event) => event.position <= last,
+    shows: (event) => !filter || filter(event),
+  });
+}
+
+function allStart(bound: Bound, direction: Direction, last: number): number {
+  if (direction === 'forwards') return bound === 'start' ? 1 : bound === 'end' ? last + 1 : bound;
+  return bound === 'start' ? 0 : bound === 'end' ? last : bound - 1;
+}
+
+interface Walk {
+  next: number;
+  page(next: number, limit: number): StoredEvent[];
+  after(event: StoredEvent): number;
+  /** Where the read ends, other than by count. */
+  within(event: StoredEvent): boolean;
+  /** Whether an event is delivered; hidden ones do not count. */
+  shows(event: StoredEvent): boolean;
+}
+
+async function deliver(store: EventStore, options: ReadOptions, outlet: Outlet, walk: Walk): Promise<void> {
+  const encode = encodeFor(store, options.getResolveLinks());
+  let left = options.hasCount() ? Number(options.getCount()) : Number.MAX_SAFE_INTEGER;
+  while (left > 0 && !outlet.closed) {
+    const page = walk.page(walk.next, left);
+    if (page.length === 0) return;
+    for (const event of page) {
+      if (!walk.within(event)) return;
+      walk.next = walk.after(event);
+      if (!walk.shows(event)) continue;
+      outlet.write(encode(event));
+      left -= 1;
+      if (left === 0) return;
+      if (outlet.full) await outlet.room();
+      if (outlet.closed) return;
+    }
+    await nextTurn();
+  }
+}
+
+/** Between pages others get their turn. */
+export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+function notFound(name: string): Buffer {
+  const identifier = new shared.StreamIdentifier().setStreamName(new Uint8Array(Buffer.from(name)));
+  const message = new streams.ReadResp.StreamNotFound().setStreamIdentifier(identifier);
+  return Buffer.from(new streams.ReadResp().setStreamNotFound(message).serializeBinary());
+}

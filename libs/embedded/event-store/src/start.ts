@@ -1,0 +1,88 @@
+import { openFolder } from './folder.js';
+import { StoreServer } from './server.js';
+import { EventStore } from './store.js';
+
+export interface EventStoreOptions {
+  /** Made if absent; held by this process alone until closed. */
+  folder: string;
+  /** A loopback address, 127.0.0.1 by default: there are no users and no TLS yet. */
+  host?: string;
+  /** 0 takes a free one. */
+  port: number;
+  /** What one append may hold: data, metadata and twice the type's length. 1 MiB by default. */
+  maxAppendBytes?: number;
+  /** Size at which a log file is closed and the next begun. 64 MiB by default. */
+  segmentBytes?: number;
+  /** Told in plain words: a tail that was cut at start, a failed write that could not be undone at once. */
+  onNotice?: (notice: string) => void;
+}
+
+export interface RunningEventStore {
+  readonly port: number;
+  /** For `EventStoreDBClient.connectionString`. */
+  readonly url: string;
+  /** Answers what is queued, ends open calls with UNAVAILABLE, closes the files and frees the folder; under 5 s. */
+  close(): Promise<void>;
+}
+
+const MIB = 1024 * 1024;
+const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/;
+const MAX_APPEND_LIMIT = 256 * MIB;
+
+/**
+ * Opens the folder and serves it. Rejects with `FolderInUse`, `ForeignFolder`, `PortTaken`, with `DamagedLog` when
+ * stored bytes are not what was written, and with a `RangeError` for an option out of range.
+ */
+export async function startEventStore(options: EventStoreOptions): Promise<RunningEventStore> {
+  const {
+    host = '127.0.0.1',
+    maxAppendBytes = MIB,
+    segmentBytes = 64 * MIB,
+    onNotice = () => undefined,
+  } = options;
+  if (!LOOPBACK.test(host))
+    throw new RangeError(
+      `host must be a loopback address, not ${host}: the event store has no users and no TLS yet`,
+    );
+  inRange('maxAppendBytes', maxAppendBytes, 1, MAX_APPEND_LIMIT);
+  inRange('segmentBytes', segmentBytes, 1024, 1024 * MIB);
+  inRange('port', options.port, 0, 65_535);
+  const folder = await openFolder(options.folder);
+  let store: EventStore | undefined;
+  try {
+    store = new EventStore({ folder: folder.path, salt: folder.salt, segmentBytes, onNotice });
+    const server = new StoreServer(store, maxAppendBytes, host);
+    const port = await server.listen(options.port);
+    return { port, url: urlOf(host, port), close: once(() => closeAll(server, store, folder)) };
+  } catch (error) {
+    await closeAll(undefined, store, folder);
+    throw error;
+  }
+}
+
+async function closeAll(
+  server: StoreServer | undefined,
+  store: EventStore | undefined,
+  folder: { release(): Promise<void> },
+): Promise<void> {
+  try {
+    await server?.stop();
+    await store?.close();
+  } finally {
+    await folder.release();
+  }
+}
+
+const urlOf = (host: string, port: number): string =>
+  `esdb://${host.includes(':') ? `[${host}]` : host}:${port}?tls=false`;
+
+/** Closing twice is closing once. */
+function once(run: () => Promise<void>): () => Promise<void> {
+  let result: Promise<void> | undefined;
+  return () => (result ??= run());
+}
+
+function inRange(name: string, value: number, least: number, most: number): void {
+  if (!Number.isInteger(value) || value < least || value > most)
+    throw new RangeError(`${name} must be a whole number from ${least} to ${most}, not ${value}`);
+}
