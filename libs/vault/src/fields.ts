@@ -59,6 +59,16 @@ export function sealedFor(value: JsonObject, fields: readonly PersonalField[]): 
   return found;
 }
 
+/** A copy of a value with every sealed value in it opened by the keys of whom it was sealed for. */
+export function openEach(value: Json, place: string, keysOf: (customerId: string) => PersonKeys): Json {
+  if (typeof value !== 'object' || value === null) return value;
+  if (isSealed(value)) return keysOf(splitKeyName(value.key)[1]).open(value, place);
+  if (Array.isArray(value)) return value.map((each, index) => openEach(each, `${place}/${index}`, keysOf));
+  const copy: JsonObject = {};
+  for (const [name, each] of Object.entries(value)) copy[name] = openEach(each, `${place}/${name}`, keysOf);
+  return copy;
+}
+
 type Replace = (field: Json, place: string) => Json;
 
 function replaceAt(node: Json, path: FieldPath, depth: number, place: string, replace: Replace): Json {

@@ -99,6 +99,10 @@ describe('sealing', () => {
     expect(sealedFor(sealed, fields)).toBe(ana);
     expect(openFields(sealed, fields, keys, 'run-acme.r1/e1')).toEqual(value);
     expect(await vault.openFields('acme', sealed, fields, 'run-acme.r1/e1')).toEqual(value);
+    expect(await vault.openAll('acme', sealed, 'run-acme.r1/e1')).toEqual(value);
+    await expect(vault.openAll('acme', sealed, 'run-acme.r1/e2')).rejects.toThrow(
+      'cannot open the sealed value at run-acme.r1/e2/note: altered',
+    );
     expect(codeOf(() => openFields(sealed, fields, keys, 'run-acme.r1/e2'))).toBe('altered');
     const [one, two, three] = sealed['people'] as [Json, Json, Json];
     const swapped = { ...sealed, people: [three, two, one] };

@@ -12,7 +12,7 @@ import { LRUCache } from 'lru-cache';
 import { type Json, sha256 } from '#libs/canonical';
 import type { DataKind } from '#libs/decider';
 import { closeBox, openBox } from './box.js';
-import { type PersonalField, openFields, sealedFor } from './fields.js';
+import { type PersonalField, openEach, openFields, sealedFor } from './fields.js';
 import { makeFolder, readIfThere, writeOnce } from './files.js';
 import { PersonKeys } from './person-keys.js';
 
@@ -88,13 +88,10 @@ export class Vault {
     customerId: string,
     { create = [] }: { create?: readonly DataKind[] } = {},
   ): Promise<PersonKeys> {
-    const id = `${tenant}/${customerId}`;
-    const file = (kind: DataKind) =>
-      join('people', safe(tenant), `${safe(customerId.toLowerCase())}.${kind}.key`);
-    const keys = this.people.get(id) ?? new PersonKeys(customerId, (kind) => this.readKey(file(kind)));
-    this.people.set(id, keys);
+    const keys = this.keysOf(tenant, customerId);
     for (const kind of create)
-      if (!keys.has(kind)) await this.keyOf(file(kind), () => randomBytes(KEY_BYTES));
+      if (!keys.has(kind))
+        await this.keyOf(personFile(tenant, customerId, kind), () => randomBytes(KEY_BYTES));
     return keys;
   }
 
@@ -114,6 +111,20 @@ export class Vault {
     return openFields(value, fields, await this.person(tenant, customerId), place);
   }
 
+  /**
+   * A copy of an object with every sealed value in it opened, wherever it stands; for whoever has the stored form
+   * and not its schema. What was inside a sealed value is data, and is not opened again.
+   *
+   * @throws Unopenable naming the field.
+   */
+  async openAll(
+    tenant: string,
+    value: { [key: string]: Json },
+    place: string,
+  ): Promise<{ [key: string]: Json }> {
+    return openEach(value, place, (customerId) => this.keysOf(tenant, customerId)) as { [key: string]: Json };
+  }
+
   /** The key pair for the installation's own tokens (Ed25519), made on first use. */
   async signingKeys(): Promise<SigningKeys> {
     const stored = await this.keyOf('signing.key', () => {
@@ -124,6 +135,15 @@ export class Vault {
     const { kty, crv, x } = privateJwk;
     const kid = sha256(JSON.stringify({ crv, kty, x })).slice(0, 16);
     return { kid, alg: 'EdDSA', publicJwk: { kty, crv, x }, privateJwk };
+  }
+
+  private keysOf(tenant: string, customerId: string): PersonKeys {
+    const id = `${tenant}/${customerId}`;
+    const known = this.people.get(id);
+    if (known) return known;
+    const keys = new PersonKeys(customerId, (kind) => this.readKey(personFile(tenant, customerId, kind)));
+    this.people.set(id, keys);
+    return keys;
   }
 
   private async keyOf(name: string, make: () => Buffer): Promise<KeyObject> {
@@ -162,6 +182,10 @@ function masterOf(text: string, path: string): KeyObject {
   if (key.length !== KEY_BYTES || sha256(key).slice(0, 16) !== check)
     throw new Error(`${path} is not a Waymark master key, or is damaged: restore it from its backup`);
   return createSecretKey(key);
+}
+
+function personFile(tenant: string, customerId: string, kind: DataKind): string {
+  return join('people', safe(tenant), `${safe(customerId.toLowerCase())}.${kind}.key`);
 }
 
 /** A part of a file name: what could leave the folder, or collide on a file system without case, is refused. */

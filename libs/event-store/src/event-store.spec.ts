@@ -1,0 +1,426 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { digestOf } from '#libs/canonical';
+import { startEventStore } from '#libs/embedded/event-store';
+import { Vault, isSealed } from '#libs/vault';
+import { counter } from './counter.js';
+import {
+  AppendTooLarge,
+  type CommandCall,
+  EventStore,
+  IdempotencyKeyReused,
+  NotPermitted,
+  RefusedCommand,
+  RevisionMismatch,
+  type StoredEvent,
+  StreamNotFound,
+  UnknownStoredEvent,
+  UnreadableEvent,
+  verifyChain,
+} from './index.js';
+
+type Running = Awaited<ReturnType<typeof startEventStore>>;
+type CounterCall = CommandCall<
+  ReturnType<typeof counter.load>,
+  Parameters<typeof counter.decider.decide>[0],
+  number
+>;
+
+const ana = '3f1a4c1e-0b55-4f0e-9a55-0a7d5a1f0001';
+const noon = '2026-03-01T12:00:00.000Z';
+const later = (ms: number) => new Date(Date.parse(noon) + ms).toISOString();
+const hours = 60 * 60 * 1000;
+
+let folder: string;
+let server: Running;
+let vault: Vault;
+let store: EventStore;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'waymark-store-'));
+  server = await startEventStore({ folder: join(folder, 'events'), port: 0 });
+  vault = await Vault.open({ folder: join(folder, 'keys') });
+  store = await EventStore.connect({ url: server.url, vault });
+});
+
+afterAll(async () => {
+  await store.close();
+  await server.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+function call(
+  id: string,
+  command: CounterCall['command'],
+  {
+    context,
+    ...changes
+  }: { context?: Partial<CounterCall['context']> } & Partial<Omit<CounterCall, 'context'>> = {},
+): CounterCall {
+  return {
+    tenant: 'acme',
+    id,
+    command,
+    context: {
+      actor: { sub: 'dana', roles: ['assistant'], actFor: [] },
+      commandId: randomUUID(),
+      bodyDigest: digestOf(command),
+      at: noon,
+      ...context,
+    },
+    answer: (state) => state.total,
+    ...changes,
+  };
+}
+
+const open = (id: string, more: Parameters<typeof call>[2] = {}) =>
+  call(id, { type: 'Open', customerId: ana, title: 'MARKER title' }, { creates: true, ...more });
+const add = (id: string, amount: number, more: Parameters<typeof call>[2] = {}) =>
+  call(id, { type: 'Add', amounts: [amount] }, more);
+
+async function opened(): Promise<string> {
+  const id = randomUUID();
+  await store.handle(counter, open(id));
+  return id;
+}
+
+async function eventsOf(id: string, from: EventStore = store): Promise<StoredEvent[]> {
+  const events: StoredEvent[] = [];
+  for await (const event of from.read(`counter-acme.${id}`)) events.push(event);
+  return events;
+}
+
+const chainOf = async (id: string) => verifyChain(await eventsOf(id));
+
+describe('a command', () => {
+  it('creates a stream, adds to it, and answers from the fold after its events', async () => {
+    const id = randomUUID();
+    const first = await store.handle(counter, open(id));
+    const second = await store.handle(counter, call(id, { type: 'Add', amounts: [2, 3] }));
+    const events = await eventsOf(id);
+    expect(first).toEqual({
+      answer: 0,
+      revision: 0n,
+      position: events[0]!.position,
+      replayed: false,
+      appended: 1,
+      created: true,
+    });
+    expect(second).toEqual({
+      answer: 5,
+      revision: 2n,
+      position: events[2]!.position,
+      replayed: false,
+      appended: 2,
+      created: false,
+    });
+    expect(events.map(({ type, revision }) => `${revision} ${type}`)).toEqual([
+      '0 CounterOpened',
+      '1 Added',
+      '2 Added',
+    ]);
+    expect(await chainOf(id)).toMatchObject({ verdict: 'intact', events: 3 });
+  });
+
+  it('stores the envelope', async () => {
+    const id = randomUUID();
+    const actor = { sub: 'dana', roles: ['assistant'], customerId: ana, actFor: ['eve'] };
+    const context = { actor, commandId: randomUUID(), bodyDigest: 'digest', at: later(1) };
+    await store.handle(counter, open(id, { context }));
+    const [event] = await eventsOf(id);
+    expect(event).toMatchObject({ stream: `counter-acme.${id}`, category: 'counter', tenant: 'acme', id });
+    expect(event!.metadata).toEqual({
+      tenant: 'acme',
+      commandId: context.commandId,
+      bodyDigest: 'digest',
+      actor: { sub: 'dana', roles: ['assistant'], actFor: ['eve'] },
+      recordedAt: later(1),
+      schemaVersion: 1,
+      previousDigest: '0'.repeat(64),
+    });
+  });
+
+  it('is refused by the rules with nothing appended', async () => {
+    const id = await opened();
+    const refused = store.handle(counter, add(id, -1));
+    await expect(refused).rejects.toThrow(RefusedCommand);
+    await expect(refused).rejects.toMatchObject({ refusal: { refused: 'negative', extra: { total: 0 } } });
+    expect(await eventsOf(id)).toHaveLength(1);
+  });
+
+  it('finds no stream that it does not create', async () => {
+    const id = randomUUID();
+    await expect(store.handle(counter, add(id, 1))).rejects.toThrow(StreamNotFound);
+    expect(await eventsOf(id)).toEqual([]);
+    expect(await store.fold(counter, 'acme', id)).toBeUndefined();
+  });
+
+  it('asks for permission before all else, and hides what is hidden', async () => {
+    const id = await opened();
+    const reused = { commandId: randomUUID(), bodyDigest: 'one' };
+    await store.handle(counter, add(id, 1, { context: reused }));
+    const context = { ...reused, bodyDigest: 'two' };
+    const with_ = (permit: CounterCall['permit']) => store.handle(counter, add(id, 1, { context, permit }));
+    await expect(with_(() => 'forbidden')).rejects.toThrow(NotPermitted);
+    await expect(with_(() => 'hidden')).rejects.toThrow(StreamNotFound);
+    await expect(with_(() => 'yes')).rejects.toThrow(IdempotencyKeyReused);
+  });
+
+  it('holds to the revision that the caller expects', async () => {
+    const id = await opened();
+    const expecting = (expectedRevision: bigint) =>
+      store.handle(counter, add(id, 1, { context: { expectedRevision } }));
+    await expect(expecting(3n)).rejects.toMatchObject({
+      name: 'RevisionMismatch',
+      expected: 3n,
+      current: 0n,
+    });
+    await expect(expecting(3n)).rejects.toThrow(RevisionMismatch);
+    expect(await expecting(0n)).toMatchObject({ revision: 1n });
+    await expect(expecting(0n)).rejects.toMatchObject({ current: 1n });
+  });
+
+  it('that holds already appends nothing and tells where the stream is', async () => {
+    const id = await opened();
+    const { position } = await store.handle(counter, add(id, 4));
+    const nothing = await store.handle(counter, call(id, { type: 'Add', amounts: [] }));
+    expect(nothing).toEqual({
+      answer: 4,
+      revision: 1n,
+      position,
+      replayed: false,
+      appended: 0,
+      created: false,
+    });
+  });
+
+  it('is refused when a rule makes an event that its schema does not allow', async () => {
+    const id = await opened();
+    await expect(store.handle(counter, add(id, 1.5))).rejects.toThrow('Added is not what its schema says');
+    expect(await store.handle(counter, add(id, 1))).toMatchObject({ revision: 1n });
+  });
+});
+
+describe('a command sent again', () => {
+  it('answers as it did, from its last revision, with nothing appended', async () => {
+    const id = await opened();
+    const context = { commandId: randomUUID(), bodyDigest: 'body' };
+    const first = await store.handle(counter, call(id, { type: 'Add', amounts: [1, 2] }, { context }));
+    await store.handle(counter, add(id, 10));
+    const again = await store.handle(counter, call(id, { type: 'Add', amounts: [1, 2] }, { context }));
+    expect(again).toEqual({ ...first, replayed: true });
+    expect(again.answer).toBe(3);
+    expect(await eventsOf(id)).toHaveLength(4);
+  });
+
+  it('50 times at once leaves one event and 49 equal answers', async () => {
+    const id = await opened();
+    const context = { commandId: randomUUID() };
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => store.handle(counter, add(id, 7, { context }))),
+    );
+    expect(answers.filter(({ replayed }) => replayed)).toHaveLength(49);
+    expect(
+      new Set(answers.map(({ answer, revision, position }) => `${answer} ${revision} ${position}`)).size,
+    ).toBe(1);
+    expect(await eventsOf(id)).toHaveLength(2);
+  });
+
+  it('with another body is refused', async () => {
+    const id = await opened();
+    const commandId = randomUUID();
+    await store.handle(counter, add(id, 1, { context: { commandId } }));
+    await expect(store.handle(counter, add(id, 2, { context: { commandId } }))).rejects.toThrow(
+      IdempotencyKeyReused,
+    );
+    expect(await eventsOf(id)).toHaveLength(2);
+  });
+
+  it('is remembered for a day by the times of the commands', async () => {
+    const id = await opened();
+    const commandId = randomUUID();
+    const sent = (at: string) => store.handle(counter, add(id, 1, { context: { commandId, at } }));
+    await sent(noon);
+    expect(await sent(later(24 * hours - 1))).toMatchObject({ replayed: true, revision: 1n });
+    expect(await sent(later(24 * hours))).toMatchObject({ replayed: false, revision: 2n });
+  });
+
+  it('creates nothing twice, also under another id and after a day', async () => {
+    const id = randomUUID();
+    const first = await store.handle(counter, open(id));
+    await store.handle(counter, add(id, 5));
+    const again = await store.handle(counter, open(id, { context: { at: later(48 * hours) } }));
+    expect(again).toEqual({ ...first, replayed: true, created: false });
+    const other = call(id, { type: 'Open', customerId: ana, title: 'other' }, { creates: true });
+    await expect(store.handle(counter, other)).rejects.toMatchObject({ refusal: { refused: 'open' } });
+  });
+
+  it('P39: after 10,000 other events and a restart has one event and the same answer', async () => {
+    const id = await opened();
+    const context = { commandId: randomUUID() };
+    const first = await store.handle(counter, add(id, 3, { context }));
+    for (let batch = 0; batch < 20; batch++)
+      await store.handle(counter, call(id, { type: 'Add', amounts: Array.from({ length: 500 }, () => 1) }));
+    const restarted = await EventStore.connect({ url: server.url, vault });
+    expect(await restarted.handle(counter, add(id, 3, { context }))).toEqual({ ...first, replayed: true });
+    expect(await restarted.fold(counter, 'acme', id)).toMatchObject({
+      revision: 10_001n,
+      state: { total: 10_003 },
+    });
+    await restarted.close();
+  });
+});
+
+describe('many at once', () => {
+  it('50 commands on one stream leave 50 events in one chain', async () => {
+    const id = await opened();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => store.handle(counter, add(id, 1))));
+    expect(answers.map(({ answer }) => answer)).toEqual(Array.from({ length: 50 }, (_, index) => index + 1));
+    expect(await chainOf(id)).toMatchObject({ verdict: 'intact', events: 51 });
+  });
+
+  it('two stores racing on one stream lose nothing and break no chain', async () => {
+    const id = await opened();
+    const other = await EventStore.connect({ url: server.url, vault });
+    for (let round = 0; round < 10; round++) {
+      await Promise.all([store, other].map((each) => each.handle(counter, add(id, 1))));
+    }
+    expect(await store.fold(counter, 'acme', id)).toMatchObject({ revision: 20n, state: { total: 20 } });
+    expect(await chainOf(id)).toMatchObject({ verdict: 'intact', events: 21 });
+    await other.close();
+  });
+
+  it('the same command through two stores has one effect, and the chain holds', async () => {
+    const id = await opened();
+    const other = await EventStore.connect({ url: server.url, vault });
+    await other.handle(counter, add(id, 1));
+    await store.handle(counter, add(id, 1));
+    const command = call(id, { type: 'Add', amounts: [1], note: 'sealed' });
+    const answers = await Promise.all([store, other].map((each) => each.handle(counter, command)));
+    expect(answers.map(({ replayed }) => replayed).sort()).toEqual([false, true]);
+    await other.handle(counter, add(id, 1));
+    await store.handle(counter, add(id, 1));
+    expect(await chainOf(id)).toMatchObject({ verdict: 'intact', events: 6 });
+    await other.close();
+  });
+
+  it('refuses and permits by what others wrote meanwhile', async () => {
+    const id = await opened();
+    const other = await EventStore.connect({ url: server.url, vault });
+    await other.handle(counter, add(id, 5));
+    const spent = await store.handle(counter, add(id, -5));
+    expect(spent).toMatchObject({ answer: 0, revision: 2n });
+    await other.close();
+  });
+});
+
+describe('what is stored', () => {
+  it('holds no personal text in the clear, and opens again', async () => {
+    const id = await opened();
+    const people = [{ name: 'MARKER Ana' }, { name: 'MARKER Ben' }];
+    await store.handle(counter, call(id, { type: 'Add', amounts: [1], note: 'MARKER note', people }));
+    const events = await eventsOf(id);
+    expect(
+      JSON.stringify(events, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value)),
+    ).not.toContain('MARKER');
+    expect(isSealed(events[1]!.data['note'])).toBe(true);
+    expect((await store.open(events[1]!)).data).toEqual({ amount: 1, note: 'MARKER note', people });
+    const { data } = events[1]!;
+    const moved = { ...events[1]!, eventId: events[0]!.eventId, data };
+    await expect(store.open(moved)).rejects.toThrow(UnreadableEvent);
+  });
+
+  it('P42: refuses an append over the limit, saying how large and why, and writes nothing', async () => {
+    const id = await opened();
+    const note = 'x'.repeat(Math.floor(1.1 * 1024 * 1024));
+    const one = store.handle(counter, call(id, { type: 'Add', amounts: [1], note }));
+    await expect(one).rejects.toThrow(AppendTooLarge);
+    await expect(one).rejects.toMatchObject({ limit: 1_048_576, field: 'Added.note' });
+    const size = await one.catch((error: AppendTooLarge) => error.size);
+    expect(size).toBeGreaterThan(note.length * (4 / 3));
+    const amounts = Array.from({ length: 500 }, () => 1);
+    const many = store.handle(counter, call(id, { type: 'Add', amounts, note: 'y'.repeat(1300) }));
+    await expect(many).rejects.toMatchObject({
+      name: 'AppendTooLarge',
+      limit: 1_048_576,
+      field: 'Added.note',
+    });
+    expect(await eventsOf(id)).toHaveLength(1);
+    expect(await store.handle(counter, add(id, 1))).toMatchObject({ revision: 1n });
+  });
+
+  it('P13: has revisions and positions as bigint at run time', async () => {
+    const id = await opened();
+    const { revision, position } = await store.handle(counter, add(id, 1));
+    const [, event] = await eventsOf(id);
+    for (const value of [revision, position, event!.revision, event!.position, await store.head()])
+      expect(typeof value).toBe('bigint');
+    expect(event).toMatchObject({ revision, position });
+  });
+
+  it('shows in its chain what was changed, taken out or swapped', async () => {
+    const id = await opened();
+    for (let amount = 1; amount <= 3; amount++) await store.handle(counter, add(id, amount));
+    const [a, b, c, d] = (await eventsOf(id)) as [StoredEvent, StoredEvent, StoredEvent, StoredEvent];
+    const intact = await verifyChain([a, b, c, d]);
+    expect(intact).toMatchObject({ verdict: 'intact', events: 4 });
+    const head = intact.verdict === 'intact' ? intact.head : '';
+    const changed = { ...b, data: { amount: 9 } };
+    expect(await verifyChain([a, changed, c, d])).toEqual({ verdict: 'altered', events: 2, firstBad: 2n });
+    expect(await verifyChain([a, c, d])).toEqual({ verdict: 'altered', events: 1, firstBad: 1n });
+    expect(await verifyChain([a, c, b, d])).toEqual({ verdict: 'altered', events: 1, firstBad: 1n });
+    const renumbered = [a, { ...c, revision: 1n }, { ...b, revision: 2n }, d];
+    expect(await verifyChain(renumbered)).toEqual({ verdict: 'altered', events: 1, firstBad: 1n });
+    const actor = { ...d.metadata, actor: { ...d.metadata.actor, sub: 'eve' } };
+    expect(await verifyChain([a, b, c, { ...d, metadata: actor }], head)).toMatchObject({
+      verdict: 'altered',
+    });
+    expect(await verifyChain([a, b, c], head)).toMatchObject({ verdict: 'altered' });
+  });
+});
+
+describe('a stream that this code does not know', () => {
+  const foreign = { ...counter, events: { ...counter.events, Doubled: counter.events['Added']! } };
+  const doubling = {
+    ...foreign,
+    decider: { ...counter.decider, decide: () => [{ type: 'Doubled', data: { amount: 1 } } as never] },
+  };
+
+  it('takes no commands and is not folded', async () => {
+    const id = await opened();
+    const newer = await EventStore.connect({ url: server.url, vault });
+    await newer.handle(doubling, add(id, 1));
+    const error = { name: 'UnknownStoredEvent', stream: `counter-acme.${id}`, revision: 1n, type: 'Doubled' };
+    await expect(store.handle(counter, add(id, 1))).rejects.toMatchObject(error);
+    await expect(store.handle(counter, add(id, 1))).rejects.toThrow(UnknownStoredEvent);
+    await expect(store.fold(counter, 'acme', id)).rejects.toMatchObject(error);
+    expect(await eventsOf(id)).toHaveLength(2);
+    await newer.close();
+  });
+});
+
+describe('a fold', () => {
+  it("is as fresh as the stream, whoever wrote to it, and the caller's own", async () => {
+    const id = await opened();
+    const other = await EventStore.connect({ url: server.url, vault });
+    await store.handle(counter, add(id, 1));
+    const { position } = await other.handle(counter, add(id, 2));
+    const folded = await store.fold(counter, 'acme', id);
+    expect(folded).toMatchObject({ revision: 2n, position, state: { total: 3, title: 'MARKER title' } });
+    folded!.state.total = 100;
+    expect(await store.handle(counter, add(id, 1))).toMatchObject({ answer: 4 });
+    await other.close();
+  });
+
+  it('goes up to a revision', async () => {
+    const id = await opened();
+    for (let amount = 1; amount <= 3; amount++) await store.handle(counter, add(id, amount));
+    expect(await store.fold(counter, 'acme', id, { upTo: 2n })).toMatchObject({
+      revision: 2n,
+      state: { total: 3 },
+    });
+    expect(await store.fold(counter, 'acme', randomUUID(), { upTo: 2n })).toBeUndefined();
+  });
+});

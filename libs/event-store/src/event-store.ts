@@ -1,0 +1,118 @@
+import type { DomainEvent } from '#libs/decider';
+import type { Vault } from '#libs/vault';
+import { Connection, type Delivery } from './connection.js';
+import { type StoredEvent, streamName } from './envelope.js';
+import { Folds, type Notice } from './folds.js';
+import { type CommandCall, type Handled, handleCommand } from './handle-command.js';
+import { Lanes } from './lanes.js';
+import { openEvent } from './open-event.js';
+import type { Snapshots } from './snapshots.js';
+import type { StreamKind } from './stream-kind.js';
+import { type SubscribeOptions, subscribe } from './subscription.js';
+
+export interface EventStoreOptions {
+  /** `esdb://host:port?tls=false`, as the client takes it. */
+  readonly url: string;
+  readonly vault: Vault;
+  readonly snapshots?: Snapshots;
+  /** What one append may have, in bytes (1 MiB, which is what servers take by default). */
+  readonly maxAppendBytes?: number;
+  /** How many streams' folds are kept at most (10,000), within 512 MiB by a rough count. */
+  readonly cachedStreams?: number;
+  readonly onNotice?: Notice;
+}
+
+/** A stream folded: a copy for the caller. */
+export interface FoldedStream<State> {
+  readonly state: State;
+  readonly revision: bigint;
+  readonly position: bigint;
+}
+
+/** The streams of an installation. One for a process: see `Connection`. */
+export class EventStore {
+  private readonly lanes = new Lanes();
+  private readonly folds: Folds;
+  private readonly closing = new AbortController();
+
+  private constructor(
+    private readonly connection: Connection,
+    private readonly options: Required<Omit<EventStoreOptions, 'snapshots' | 'url'>>,
+    snapshots: Snapshots | undefined,
+  ) {
+    this.folds = new Folds({ connection, snapshots, ...options });
+  }
+
+  /** Ready to use; the store itself may come up later. */
+  static async connect({ url, snapshots, ...options }: EventStoreOptions): Promise<EventStore> {
+    const defaults = { maxAppendBytes: 1024 * 1024, cachedStreams: 10_000, onNotice: () => undefined };
+    return new EventStore(new Connection(url), { ...defaults, ...options }, snapshots);
+  }
+
+  /** Handles a command: see `handleCommand`. */
+  handle<State, Command, Event extends DomainEvent, Answer>(
+    kind: StreamKind<State, Command, Event>,
+    call: CommandCall<State, Command, Answer>,
+  ): Promise<Handled<Answer>> {
+    const { connection, folds, lanes } = this;
+    return handleCommand({ connection, folds, lanes, ...this.options }, kind, call);
+  }
+
+  /**
+   * A stream as it now stands, whoever wrote to it, or as it stood at a revision (`upTo`, included); `undefined` if
+   * there is none. The state is the caller's own.
+   *
+   * @throws StoreUnavailable, UnknownStoredEvent, UnreadableEvent
+   */
+  async fold<State, Command, Event extends DomainEvent>(
+    kind: StreamKind<State, Command, Event>,
+    tenant: string,
+    id: string,
+    { upTo }: { upTo?: bigint } = {},
+  ): Promise<FoldedStream<State> | undefined> {
+    const stream = streamName(kind.category, tenant, id);
+    if (upTo !== undefined) {
+      const { state, revision, position } = await this.folds.asOf(kind, stream, upTo);
+      return revision < 0n ? undefined : { state, revision, position };
+    }
+    return this.lanes.run(stream, async () => {
+      const { fold, fresh } = await this.folds.current(kind, stream);
+      const { state, revision, position } = fresh ? fold : await this.folds.refresh(kind, fold);
+      return revision < 0n ? undefined : { state: structuredClone(state), revision, position };
+    });
+  }
+
+  /** The events of a stream as stored, between two revisions (both included); none if there is no such stream. */
+  read(stream: string, { from, to }: { from?: bigint; to?: bigint } = {}): AsyncIterable<StoredEvent> {
+    return this.connection.read(stream, from, to);
+  }
+
+  /** The event with its personal fields opened. @throws UnreadableEvent */
+  open(event: StoredEvent): Promise<StoredEvent> {
+    return openEvent(this.options.vault, event);
+  }
+
+  /** Hears the streams of a prefix from a position on: see `subscribe`. Ends when the store is closed, too. */
+  subscribe({ signal, ...options }: SubscribeOptions): AsyncIterable<Delivery> {
+    const either = AbortSignal.any([signal, this.closing.signal]);
+    return subscribe(this.connection, { ...options, signal: either }, this.options.onNotice);
+  }
+
+  /** The position of the log's last event; 0 if it is empty. @throws StoreUnavailable */
+  head(): Promise<bigint> {
+    return this.connection.head();
+  }
+
+  /** @throws StoreUnavailable unless the store answers, within seconds. */
+  async ping(): Promise<void> {
+    await this.connection.head();
+  }
+
+  /** Waits for commands that are being handled and for snapshots that are being saved; ends subscriptions. */
+  async close(): Promise<void> {
+    this.closing.abort();
+    await this.lanes.idle();
+    await this.folds.settle();
+    await this.connection.close();
+  }
+}

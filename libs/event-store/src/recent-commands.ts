@@ -1,0 +1,112 @@
+import type { Json } from '#libs/canonical';
+import type { StoredEvent } from './envelope.js';
+
+/** What a command left behind: its events stand at revisions `first` to `last`. */
+export interface CommandRecord {
+  readonly bodyDigest: string;
+  readonly first: bigint;
+  readonly last: bigint;
+  /** Of its last event, in the log. */
+  readonly position: bigint;
+  /** Milliseconds since the epoch. */
+  readonly recordedAt: number;
+}
+
+type Noted = Pick<StoredEvent, 'revision' | 'position' | 'metadata'>;
+type Entry = [commandId: string, ...record: string[]];
+
+/** How long a command's id is remembered. */
+export const REMEMBERED_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * The commands of one stream whose events are less than a day old, and the one that created it. A function of the
+ * stream's events alone: ages are measured by `recordedAt`, so every fold of the same events holds the same.
+ *
+ * Kept in two generations: when the younger spans a day it becomes the older, and that is forgotten whole. So ageing
+ * costs nothing for each command, and what is held is at most two days' commands; `find` looks at the exact age.
+ */
+export class RecentCommands {
+  private older = new Map<string, CommandRecord>();
+  private younger = new Map<string, CommandRecord>();
+  private since = 0;
+
+  constructor(private first?: CommandRecord) {}
+
+  /** The command that created the stream, however long ago. */
+  get creation(): CommandRecord | undefined {
+    return this.first;
+  }
+
+  /** Notes an event of the stream; events are noted in their order. */
+  note({ revision, position, metadata }: Noted): void {
+    const { commandId, bodyDigest } = metadata;
+    const recordedAt = Date.parse(metadata.recordedAt);
+    const known = this.younger.get(commandId);
+    const continues = known?.last === revision - 1n && known.recordedAt === recordedAt;
+    const first = continues ? known.first : revision;
+    const record = { bodyDigest, first, last: revision, position, recordedAt };
+    if (first === 0n) this.first = record;
+    if (recordedAt >= this.since + REMEMBERED_MS) this.turn(recordedAt);
+    this.younger.set(commandId, record);
+  }
+
+  /** The record of a command that was recorded less than a day before `at` (ISO 8601). */
+  find(commandId: string, at: string): CommandRecord | undefined {
+    const record = this.younger.get(commandId) ?? this.older.get(commandId);
+    return record && Date.parse(at) - record.recordedAt < REMEMBERED_MS ? record : undefined;
+  }
+
+  save(): Json {
+    const entries = (records: Map<string, CommandRecord>) =>
+      Array.from(records, ([id, record]): Json => [id, ...saved(record)]);
+    return {
+      since: this.since,
+      first: this.first ? saved(this.first) : [],
+      older: entries(this.older),
+      younger: entries(this.younger),
+    };
+  }
+
+  static load(json: Json): RecentCommands {
+    const { since, first, older, younger } = json as {
+      since: number;
+      first: string[];
+      older: Entry[];
+      younger: Entry[];
+    };
+    const commands = new RecentCommands(first.length > 0 ? loaded(first) : undefined);
+    const records = (entries: Entry[]) =>
+      new Map(entries.map(([id, ...record]): [string, CommandRecord] => [id, loaded(record)]));
+    commands.since = since;
+    commands.older = records(older);
+    commands.younger = records(younger);
+    return commands;
+  }
+
+  private turn(recordedAt: number): void {
+    const adjacent = recordedAt < this.since + 2 * REMEMBERED_MS;
+    this.older = adjacent ? this.younger : new Map<string, CommandRecord>();
+    this.younger = new Map();
+    this.since = recordedAt;
+  }
+}
+
+function saved({ bodyDigest, first, last, position, recordedAt }: CommandRecord): string[] {
+  return [bodyDigest, String(first), String(last), String(position), String(recordedAt)];
+}
+
+function loaded([
+  bodyDigest = '',
+  first = '0',
+  last = '0',
+  position = '0',
+  recordedAt = '0',
+]: string[]): CommandRecord {
+  return {
+    bodyDigest,
+    first: BigInt(first),
+    last: BigInt(last),
+    position: BigInt(position),
+    recordedAt: Number(recordedAt),
+  };
+}
