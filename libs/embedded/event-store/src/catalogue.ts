@@ -1,4 +1,4 @@
-import type { Location } from './log.js';
+import type { Location } from './segments.js';
 import type { StoredEvent } from './record.js';
 import type { StreamMetadata } from './streams.js';
 

@@ -1,4 +1,4 @@
-import type { Location } from './log.js';
+import type { Location } from './segments.js';
 
 /** One thing to be answered after a sync: a frame to write, or nothing but the wait for those before it. */
 export interface Commit {
@@ -22,7 +22,7 @@ export class GroupCommit {
   private bytes = 0;
 
   constructor(
-    private readonly write: (bytes: Buffer) => Promise<Location>,
+    private readonly write: (frames: readonly Buffer[]) => Promise<Location>,
     private readonly onGroup: () => void,
   ) {}
 
@@ -61,13 +61,13 @@ export class GroupCommit {
 
   private async commit(group: readonly Commit[]): Promise<void> {
     const frames = group.flatMap((commit) => (commit.bytes ? [commit.bytes] : []));
-    const bytes = frames.length === 1 ? frames[0] : Buffer.concat(frames);
-    let location = bytes?.length ? await this.write(bytes) : 0;
+    let location = frames.length > 0 ? await this.write(frames) : 0;
     for (const commit of group) {
+      const length = commit.bytes?.length ?? 0;
       commit.durable(location);
-      location += commit.bytes?.length ?? 0;
+      location += length;
+      this.bytes -= length;
     }
-    this.bytes -= bytes?.length ?? 0;
     this.onGroup();
     for (const commit of group) commit.answer();
   }

@@ -1,5 +1,6 @@
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import { DamagedLog, LogUnwritable } from './log.js';
+import { LogUnwritable } from './log.js';
+import { DamagedLog } from './segments.js';
 import { InvalidRequest } from './proposed.js';
 import type { Expected } from './streams.js';
 
@@ -77,5 +78,7 @@ export function failureOf(error: unknown): Failure {
         });
   if (error instanceof LogUnwritable) return unavailable(error.message);
   if (error instanceof DamagedLog) return failure(status.DATA_LOSS, error.message);
-  return failure(status.UNKNOWN, error instanceof Error ? error.message : String(error));
+  return failure(status.UNKNOWN, messageOf(error));
 }
+
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

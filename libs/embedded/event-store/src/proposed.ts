@@ -1,4 +1,4 @@
-import type { ProposedEvent } from './store.js';
+import type { ProposedEvent } from './record.js';
 
 /** The request is not one that can be carried out; nothing was written. `message` names the field. */
 export class InvalidRequest extends Error {
@@ -21,6 +21,8 @@ export interface RawEvent {
   readonly data: Buffer;
 }
 
+/** The name of the whole log; no stream can have it. */
+export const ALL_STREAM = '$all';
 /** Bytes of a stream name or an event type. */
 export const NAME_LIMIT = 4096;
 const ID_LENGTH = 16;

@@ -1,5 +1,6 @@
 import type { Catalogue, StreamState } from './catalogue.js';
-import { type SegmentLog, segmentOf } from './log.js';
+import type { SegmentLog } from './log.js';
+import { segmentOf } from './segments.js';
 import type { RecentEvents } from './recent.js';
 import { StoredEvent } from './record.js';
 

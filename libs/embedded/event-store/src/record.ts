@@ -3,23 +3,28 @@ import { crc32 } from 'node:zlib';
 /** The revision that the protocol gives a tombstone (2^63 − 1); stored as a flag, never as a number. */
 export const TOMBSTONE_REVISION = '9223372036854775807';
 
-/** What an append hands to the log: one event of one stream, its revision already decided. */
-export interface NewEvent {
-  readonly stream: Buffer;
-  readonly revision: number;
+/** An event as its writer proposes it; the id has 16 bytes. */
+export interface ProposedEvent {
   readonly id: Buffer;
   readonly type: Buffer;
   readonly json: boolean;
-  readonly tombstone?: boolean;
   readonly metadata: Buffer;
   readonly data: Buffer;
 }
 
+/** What an append hands to the log: an event with its stream and the revision decided for it. */
+export interface NewEvent extends ProposedEvent {
+  readonly stream: Buffer;
+  readonly revision: number;
+  readonly tombstone?: boolean;
+}
+
 /**
  * Frame, little endian: magic u32, crc u32, then what the crc covers: payload length u32, record count u32,
- * position of the first record u48, two zero bytes, records. One append is one frame, so it is whole or absent.
+ * position of the first record u48, position from which on nothing was durable when the frame was written u48,
+ * records. One append is one frame, so it is whole or absent. A frame without records only says what is durable.
  */
-export const FRAME_HEADER = 24;
+export const FRAME_HEADER = 28;
 export const FRAME_MAGIC = 0x4d4b_57f3;
 const FRAME_CHECKED_FROM = 8;
 
@@ -61,7 +66,10 @@ export interface Frame {
   readonly offsets: readonly number[];
 }
 
-/** `created` is in milliseconds since the epoch; `salt` seeds every checksum (see the marker in `folder.ts`). */
+/**
+ * `created` is in milliseconds since the epoch; `salt` seeds every checksum (see the marker in `folder.ts`). The frame
+ * becomes valid by `sealFrame`.
+ */
 export function encodeFrame(
   events: readonly NewEvent[],
   firstPosition: number,
@@ -81,15 +89,23 @@ export function encodeFrame(
   bytes.writeUInt32LE(length - FRAME_HEADER, 8);
   bytes.writeUInt32LE(events.length, 12);
   bytes.writeUIntLE(firstPosition, 16, 6);
-  bytes.writeUInt16LE(0, 22);
-  bytes.writeUInt32LE(crc32(bytes.subarray(FRAME_CHECKED_FROM), salt), 4);
   return { bytes, offsets };
+}
+
+/**
+ * The last step before writing. `unsynced` is the position of the first record of the same write: if an earlier frame
+ * is later found bad, this tells whether it had been synced (damage) or was torn together with this one (a crash).
+ */
+export function sealFrame(bytes: Buffer, unsynced: number, salt: number): void {
+  bytes.writeUIntLE(unsynced, 22, 6);
+  bytes.writeUInt32LE(crc32(bytes.subarray(FRAME_CHECKED_FROM), salt), 4);
 }
 
 /** Whole length of the frame that claims to begin at `at`; only its checksum says whether it is one. */
 export const frameLength = (bytes: Buffer, at: number): number => FRAME_HEADER + bytes.readUInt32LE(at + 8);
 export const frameRecords = (bytes: Buffer, at: number): number => bytes.readUInt32LE(at + 12);
 export const framePosition = (bytes: Buffer, at: number): number => bytes.readUIntLE(at + 16, 6);
+export const frameUnsynced = (bytes: Buffer, at: number): number => bytes.readUIntLE(at + 22, 6);
 
 /** Needs the whole frame in `bytes`. */
 export function isFrame(bytes: Buffer, at: number, salt: number): boolean {

@@ -8,7 +8,9 @@ import {
   type sendUnaryData,
 } from '@grpc/grpc-js';
 import { randomUUID } from 'node:crypto';
-import { BatchAppendCall, classicAppend, expectedOf } from './appends.js';
+import { createServer } from 'node:net';
+import { BatchAppendCall } from './batch-appends.js';
+import { classicAppend, expectedOf } from './classic-appends.js';
 import {
   CallFailed,
   accessDenied,
@@ -18,8 +20,9 @@ import {
   unavailable,
   wrongExpectedVersion,
 } from './errors.js';
+import { isErrno } from './folder.js';
 import { OpenCalls, type Outlet } from './outlet.js';
-import { streamName } from './proposed.js';
+import { ALL_STREAM, streamName } from './proposed.js';
 import {
   features,
   featuresService,
@@ -45,6 +48,21 @@ const STOP_LIMIT = 2000;
 /** The port is taken by another program. Nothing was opened. */
 export class PortTaken extends Error {
   override readonly name = 'PortTaken';
+}
+
+/** Says that a port is taken in our own words, before gRPC says it in its own on the console. */
+function probe(host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', (error) =>
+      reject(
+        isErrno(error, 'EADDRINUSE')
+          ? new PortTaken(`port ${port} on ${host} is taken by another program`, { cause: error })
+          : error,
+      ),
+    );
+    server.listen(port, host, () => server.close((error) => (error ? reject(error) : resolve())));
+  });
 }
 
 type ReadCall = ServerWritableStream<InstanceType<typeof streams.ReadReq>, Buffer>;
@@ -97,20 +115,14 @@ export class StoreServer {
   }
 
   /** Answers the port that it listens on. Throws `PortTaken`. */
-  listen(port: number): Promise<number> {
+  async listen(port: number): Promise<number> {
+    await probe(this.host, port);
     const address = this.host.includes(':') ? `[${this.host}]` : this.host;
     return new Promise((resolve, reject) => {
       this.server.bindAsync(`${address}:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
-        if (error) {
-          reject(
-            error.message.includes('EADDRINUSE')
-              ? new PortTaken(`port ${port} on ${this.host} is taken by another program`, { cause: error })
-              : error,
-          );
-        } else {
-          this.port = bound;
-          resolve(bound);
-        }
+        if (error) return reject(error);
+        this.port = bound;
+        resolve(bound);
       });
     });
   }
@@ -184,7 +196,7 @@ export class StoreServer {
     if (this.stopping) throw new CallFailed(unavailable('the event store is stopping'));
     if (!options) throw new CallFailed(invalidArgument('the request must carry its options'));
     const name = streamName(options.getStreamIdentifier()?.getStreamName_asU8() ?? new Uint8Array());
-    if (name === '$all' || isMetadataStream(name)) throw new CallFailed(accessDenied());
+    if (name === ALL_STREAM || isMetadataStream(name)) throw new CallFailed(accessDenied());
     const expected = expectedOf(options);
     const answer = await run(name, expected);
     if (answer.kind === 'stream-deleted') throw new CallFailed(streamDeleted(name));

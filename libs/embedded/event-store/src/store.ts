@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { Catalogue, type StreamState } from './catalogue.js';
 import { type Commit, GroupCommit } from './commits.js';
-import { type Location, SegmentLog, type LogOptions } from './log.js';
+import { SegmentLog } from './log.js';
+import type { Location, LogOptions } from './segments.js';
+import { messageOf } from './errors.js';
 import { EventReader } from './reader.js';
 import { RecentEvents, RecentIds } from './recent.js';
-import { type NewEvent, StoredEvent, encodeFrame } from './record.js';
+import { type NewEvent, type ProposedEvent, StoredEvent, encodeFrame } from './record.js';
 import {
   type Expected,
   METADATA_TYPE,
@@ -20,15 +22,6 @@ import {
   parseMetadata,
   reviveDocument,
 } from './streams.js';
-
-export interface ProposedEvent {
-  /** 16 bytes. */
-  readonly id: Buffer;
-  readonly type: Buffer;
-  readonly json: boolean;
-  readonly metadata: Buffer;
-  readonly data: Buffer;
-}
 
 /** `revision` −1 stands for a stream without events (an empty append); `position` is that of the last event named. */
 export interface Written {
@@ -74,7 +67,7 @@ export class EventStore {
     this.reader = new EventReader(this.log, this.catalogue, this.recentEvents, options.salt);
     this.assignedPosition = this.catalogue.lastPosition;
     this.commits = new GroupCommit(
-      (bytes) => this.log.write(bytes),
+      (frames) => this.log.write(frames),
       () => this.announce(),
     );
   }
@@ -170,7 +163,13 @@ export class EventStore {
   /** Answers what is queued, then closes the files; nothing may be asked of the store afterwards. */
   async close(): Promise<void> {
     await this.commits.settled();
-    this.log.close();
+    try {
+      this.log.finish(this.catalogue.lastPosition + 1);
+    } catch (error) {
+      this.options.onNotice(`the log could not be marked as whole when it was closed: ${messageOf(error)}`);
+    } finally {
+      this.log.close();
+    }
   }
 
   private facts(name: string): StreamFacts {

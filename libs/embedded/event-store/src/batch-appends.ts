@@ -1,0 +1,168 @@
+import type { ServerDuplexStream } from '@grpc/grpc-js';
+import { batchFailure, batchNoEvents, batchRefusal } from './batch-answers.js';
+import { type BatchOptions, decodeBatchRequest } from './batch-request.js';
+import { invalidArgument, messageOf } from './errors.js';
+import type { OpenCalls, Outlet } from './outlet.js';
+import { ALL_STREAM, countedSize, proposed, streamName } from './proposed.js';
+import type { ProposedEvent } from './record.js';
+import type { Answer, EventStore } from './store.js';
+import { encodeBatchSuccess } from './wire.js';
+
+/** How long an append may take to arrive in full, whatever its deadline: milliseconds. */
+const ARRIVAL_LIMIT = 2000;
+
+interface Assembly {
+  readonly correlation: Buffer;
+  readonly stream: string;
+  readonly options: BatchOptions;
+  readonly events: ProposedEvent[];
+  size: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+/**
+ * `Streams/BatchAppend`, sections 2.1 and 2.5. Every correlation id gets exactly one answer; refusals are answers,
+ * so that one append never disturbs another. While the disk or the client is behind, no more input is taken.
+ */
+export class BatchAppendCall {
+  private readonly outlet: Outlet;
+  private readonly assembling = new Map<string, Assembly>();
+  private unanswered = 0;
+  private ended = false;
+  private paused = false;
+
+  constructor(
+    private readonly call: ServerDuplexStream<Buffer, Buffer>,
+    private readonly store: EventStore,
+    private readonly maxAppendBytes: number,
+    calls: OpenCalls,
+  ) {
+    this.outlet = calls.open(call);
+    this.outlet.whenClosed(() => this.forgetAll());
+    call.on('data', (message: Buffer) => this.receive(message));
+    call.on('end', () => {
+      this.ended = true;
+      this.endIfDone();
+    });
+  }
+
+  private receive(message: Buffer): void {
+    if (this.outlet.closed) return;
+    try {
+      const chunk = decodeBatchRequest(message);
+      const key = chunk.correlation.toString('latin1');
+      const assembly =
+        this.assembling.get(key) ?? (chunk.options && this.begin(chunk.correlation, chunk.options));
+      if (assembly) this.take(assembly, key, chunk.events, chunk.final);
+    } catch (error) {
+      this.outlet.fail(invalidArgument(messageOf(error)));
+    }
+  }
+
+  private begin(correlation: Buffer, options: BatchOptions): Assembly | undefined {
+    const left = options.deadline === undefined ? ARRIVAL_LIMIT : options.deadline - Date.now();
+    try {
+      const stream = streamName(options.stream);
+      if (left > 0 && stream !== ALL_STREAM)
+        return { correlation, stream, options, events: [], size: 0, timer: undefined };
+      this.outlet.write(batchFailure(correlation, options.stream, left > 0 ? 'access-denied' : 'timeout'));
+    } catch (error) {
+      this.outlet.write(batchFailure(correlation, options.stream, 'bad-request', messageOf(error)));
+    }
+    return undefined;
+  }
+
+  private take(
+    assembly: Assembly,
+    key: string,
+    events: ReturnType<typeof decodeBatchRequest>['events'],
+    final: boolean,
+  ): void {
+    try {
+      for (const raw of events) {
+        const event = proposed(raw);
+        assembly.size += countedSize(event);
+        assembly.events.push(event);
+      }
+    } catch (error) {
+      return this.refuse(
+        assembly,
+        key,
+        batchFailure(assembly.correlation, assembly.options.stream, 'bad-request', messageOf(error)),
+      );
+    }
+    if (assembly.size > this.maxAppendBytes)
+      return this.refuse(
+        assembly,
+        key,
+        batchFailure(assembly.correlation, assembly.options.stream, 'too-large', '', this.maxAppendBytes),
+      );
+    if (final) this.append(assembly, key);
+    else this.await(assembly, key);
+  }
+
+  /** The rest must arrive in time; what comes after an answer is ignored. */
+  private await(assembly: Assembly, key: string): void {
+    if (assembly.timer) return;
+    this.assembling.set(key, assembly);
+    const left = (assembly.options.deadline ?? Infinity) - Date.now();
+    assembly.timer = setTimeout(
+      () =>
+        this.refuse(assembly, key, batchFailure(assembly.correlation, assembly.options.stream, 'timeout')),
+      Math.min(left, ARRIVAL_LIMIT),
+    );
+  }
+
+  private refuse(assembly: Assembly, key: string, answer: Buffer): void {
+    this.forget(assembly, key);
+    this.outlet.write(answer);
+    this.endIfDone();
+  }
+
+  private append(assembly: Assembly, key: string): void {
+    this.forget(assembly, key);
+    const { correlation, options } = assembly;
+    this.unanswered += 1;
+    this.store.append(assembly.stream, options.expected, assembly.events).then(
+      (answer) => this.answer(batchAnswer(correlation, options, answer)),
+      (error: unknown) =>
+        this.answer(batchFailure(correlation, options.stream, 'unavailable', messageOf(error))),
+    );
+    this.pauseWhileBehind();
+  }
+
+  private answer(message: Buffer): void {
+    this.unanswered -= 1;
+    this.outlet.write(message);
+    this.endIfDone();
+  }
+
+  private pauseWhileBehind(): void {
+    if (this.paused || !(this.store.overloaded || this.outlet.full)) return;
+    this.paused = true;
+    this.call.pause();
+    void Promise.all([this.store.hasRoom(), this.outlet.room()]).then(() => {
+      this.paused = false;
+      this.call.resume();
+    });
+  }
+
+  private forget(assembly: Assembly, key: string): void {
+    this.assembling.delete(key);
+    clearTimeout(assembly.timer);
+  }
+
+  private forgetAll(): void {
+    for (const [key, assembly] of this.assembling) this.forget(assembly, key);
+  }
+
+  private endIfDone(): void {
+    if (this.ended && this.unanswered === 0 && this.assembling.size === 0) this.outlet.end();
+  }
+}
+
+function batchAnswer(correlation: Buffer, options: BatchOptions, answer: Answer): Buffer {
+  if (answer.kind !== 'written') return batchRefusal(correlation, options, answer);
+  if (answer.revision < 0) return batchNoEvents(correlation, options.stream, answer.position);
+  return encodeBatchSuccess(correlation, options.stream, answer.revision, answer.position);
+}

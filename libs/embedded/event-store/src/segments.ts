@@ -1,0 +1,46 @@
+import { writeSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Stored bytes are not what was written. Names the file and the offset; nothing of the record is served. */
+export class DamagedLog extends Error {
+  override readonly name = 'DamagedLog';
+  constructor(
+    readonly file: string,
+    readonly offset: number,
+    detail: string,
+  ) {
+    super(`${file} is damaged at offset ${offset}: ${detail}`);
+  }
+}
+
+export interface LogOptions {
+  readonly folder: string;
+  readonly salt: number;
+  /** A segment that has reached this size is closed and the next one begun. */
+  readonly segmentBytes: number;
+  readonly onNotice: (notice: string) => void;
+}
+
+export interface Segment {
+  readonly file: string;
+  readonly descriptor: number;
+  /** Bytes known to be on disk; nothing beyond is ever read. */
+  durable: number;
+}
+
+/** Where a byte lies: segment number × 2^32 + offset, a safe integer. */
+export type Location = number;
+export const SEGMENT_SPAN = 2 ** 32;
+export const segmentOf = (location: Location): number => Math.floor(location / SEGMENT_SPAN);
+
+export const SEGMENT_MAGIC = 'waymark-segment1';
+export const SEGMENT_HEADER = SEGMENT_MAGIC.length;
+
+export const segmentFile = (folder: string, number: number): string =>
+  join(folder, `segment-${String(number).padStart(8, '0')}.log`);
+
+/** Writes all of `bytes` at `position`, or throws; what a failed write left is for the caller to cut off. */
+export function writeAll(descriptor: number, bytes: Buffer, position: number): void {
+  for (let written = 0; written < bytes.length;)
+    written += writeSync(descriptor, bytes, written, bytes.length - written, position + written);
+}
