@@ -124,11 +124,12 @@ function isAlive(holder: string): boolean {
   return started === null || known.started === null || started === known.started;
 }
 
-/** When a process started, in the kernel's ticks; null where that cannot be read. */
+/** When a process started, in the kernel's ticks; null where that cannot be read. One that waits to be reaped has ended. */
 function startOf(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null;
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' ? 'ended' : (fields[19] ?? null);
   } catch {
     return null;
   }
