@@ -1,0 +1,86 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { claim, openDataFolder } from './data-folder.js';
+
+describe('the data folder', () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'waymark-folder-'));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  it('is made and marked, and opened again', async () => {
+    const inner = join(folder, 'a', 'b');
+    await openDataFolder(inner);
+    await openDataFolder(inner);
+    expect(await readdir(inner)).toEqual(['waymark.json']);
+    expect(JSON.parse(await readFile(join(inner, 'waymark.json'), 'utf8'))).toEqual({ format: 1 });
+  });
+
+  it('is refused untouched when it holds something else', async () => {
+    await writeFile(join(folder, 'thesis.txt'), 'x');
+    await expect(openDataFolder(folder)).rejects.toThrow(/holds something else \(thesis.txt\).*WAYMARK_DATA/);
+    expect(await readdir(folder)).toEqual(['thesis.txt']);
+  });
+
+  it.each(['{"format":2}', '{', ''])('is refused when its marker says %s', async (marker) => {
+    await writeFile(join(folder, 'waymark.json'), marker);
+    await expect(openDataFolder(folder)).rejects.toThrow(/has format .*; this version of Waymark reads 1/);
+  });
+
+  it('can be opened by many at once', async () => {
+    await Promise.all(Array.from({ length: 20 }, () => openDataFolder(folder)));
+    expect(await readdir(folder)).toEqual(['waymark.json']);
+  });
+});
+
+describe('a claim on the data folder', () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'waymark-claim-'));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  it('is held by one, and free after its release', async () => {
+    const first = await claim(folder, 'server');
+    await expect(claim(folder, 'server')).rejects.toThrow(`is in use by process ${process.pid}`);
+    await (await claim(folder, 'event-store')).release();
+    await first.release();
+    await (await claim(folder, 'server')).release();
+  });
+
+  it('is won by exactly one of many, also when the owner before was killed', async () => {
+    await (await claim(folder, 'server')).release();
+    for (let round = 0; round < 20; round++) {
+      await abandonedBy(await endedProcess());
+      const outcomes = await Promise.allSettled(Array.from({ length: 8 }, () => claim(folder, 'server')));
+      const won = outcomes.filter((outcome) => outcome.status === 'fulfilled');
+      expect(won).toHaveLength(1);
+      await won[0]?.value.release();
+    }
+  });
+
+  it('does not take a new process with an old id for the owner', async () => {
+    await (await claim(folder, 'server')).release();
+    await abandonedBy({ pid: process.pid, began: 'another boot/1' });
+    await (await claim(folder, 'server')).release();
+  });
+
+  async function abandonedBy(owner: object): Promise<void> {
+    const [name = ''] = await readdir(join(folder, 'locks'));
+    await writeFile(join(folder, 'locks', name), JSON.stringify(owner));
+  }
+});
+
+let ended: Promise<{ pid: number; began: string }> | undefined;
+function endedProcess() {
+  ended ??= (async () => {
+    const child = spawn(process.execPath, ['-e', '']);
+    await once(child, 'exit');
+    return { pid: child.pid ?? 0, began: 'before/1' };
+  })();
+  return ended;
+}

@@ -1,0 +1,190 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { link, mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** What stops a start, in one line for the person who started it. */
+export class CannotStart extends Error {
+  override readonly name = 'CannotStart';
+}
+
+/** Where the parts of a running server are found; `running.json` in the data folder while it runs. */
+export interface Running {
+  pid: number;
+  url: string;
+  eventStoreUrl: string;
+  mongoUrl: string;
+}
+
+const MARKER = 'waymark.json';
+const RUNNING = 'running.json';
+const FORMAT = 1;
+const RETRY_MS = 50;
+
+/**
+ * Makes the folder where there is none, and marks an empty one as Waymark's.
+ *
+ * @throws CannotStart for a folder that holds something else, or the data of another format: nothing is touched.
+ */
+export async function openDataFolder(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true }).catch((error: Error) => {
+    throw new CannotStart(`the data folder ${folder} cannot be made: ${error.message}`);
+  });
+  const marker = join(folder, MARKER);
+  if (!(await readdir(folder)).includes(MARKER)) {
+    const others = (await readdir(folder)).filter(
+      (name) => !name.startsWith(MARKER) && name !== 'lost+found',
+    );
+    if (others.length > 0)
+      throw new CannotStart(
+        `the data folder ${folder} holds something else (${others[0]}): name an empty one in WAYMARK_DATA`,
+      );
+    await writeOnce(marker, JSON.stringify({ format: FORMAT }) + '\n');
+  }
+  const format = formatOf(await readFile(marker, 'utf8'));
+  if (format !== String(FORMAT))
+    throw new CannotStart(
+      `the data folder ${folder} has format ${format}; this version of Waymark reads ${FORMAT}`,
+    );
+}
+
+function formatOf(text: string): string {
+  try {
+    return JSON.stringify((JSON.parse(text) as { format?: unknown }).format);
+  } catch (error) {
+    if (error instanceof SyntaxError) return JSON.stringify(text.slice(0, 40));
+    throw error;
+  }
+}
+
+/** What one process at a time may have: to be the server on the folder, or to serve one store's files. */
+export type Part = 'server' | 'event-store' | 'document-store';
+
+/**
+ * The sole right to a part of the data folder, until `release` or the end of this process, however it ends.
+ *
+ * Each claim is a file of its own, `locks/<part>.<n>`, that names its process; the highest number counts. A claim
+ * whose process is gone is succeeded by linking the next number, which only one process can do; whoever then finds
+ * a higher number than its own had read an old listing, and steps back. Numbers are therefore never reused: a
+ * release leaves its file behind, emptied. A process is known by its id and the moment it began, since ids recur.
+ *
+ * @param patienceMs how long to wait for a claim that stands: its owner may be about to end.
+ * @throws CannotStart naming the process that holds it.
+ */
+export async function claim(folder: string, part: Part, patienceMs = 0) {
+  const locks = join(folder, 'locks');
+  await mkdir(locks, { recursive: true });
+  const until = Date.now() + patienceMs;
+  for (;;) {
+    const standing = await newest(locks, part);
+    const owner = standing > 0 ? await ownerOf(join(locks, `${part}.${standing}`)) : undefined;
+    if (owner !== undefined && isAlive(owner)) {
+      if (Date.now() >= until)
+        throw new CannotStart(`the data folder ${folder} is in use by process ${owner.pid}`);
+      await pause(RETRY_MS);
+      continue;
+    }
+    const mine = join(locks, `${part}.${standing + 1}`);
+    if (!(await writeOnce(mine, JSON.stringify(self())))) continue;
+    if ((await newest(locks, part)) !== standing + 1) {
+      await rm(mine);
+      continue;
+    }
+    if (standing > 0) await rm(join(locks, `${part}.${standing}`), { force: true });
+    return { release: () => replace(mine, '{}') };
+  }
+}
+
+async function newest(locks: string, part: string): Promise<number> {
+  const numbers = (await readdir(locks))
+    .filter((name) => name.startsWith(`${part}.`) && /^\d+$/.test(name.slice(part.length + 1)))
+    .map((name) => Number(name.slice(part.length + 1)));
+  return Math.max(0, ...numbers);
+}
+
+interface Owner {
+  pid: number;
+  began: string;
+}
+
+/** Nothing when the claim was released, or succeeded a moment ago. */
+async function ownerOf(path: string): Promise<Owner | undefined> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return '{}';
+    throw error;
+  });
+  const owner = JSON.parse(text) as Partial<Owner>;
+  return owner.pid === undefined ? undefined : { pid: owner.pid, began: owner.began ?? '' };
+}
+
+function self(): Owner {
+  return { pid: process.pid, began: beginningOf(process.pid) };
+}
+
+function isAlive({ pid, began }: Owner): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+  return beginningOf(pid) === began;
+}
+
+/**
+ * When a process began: its start in clock ticks and the boot it belongs to, where the system tells (Linux; empty
+ * elsewhere). A process that has ended and waits to be reaped has no beginning.
+ */
+function beginningOf(pid: number): string {
+  if (process.platform !== 'linux') return '';
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ');
+    if (fields[0] === 'Z') return 'ended';
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}/${fields[19]}`;
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return 'ended';
+    throw error;
+  }
+}
+
+/** Writes a whole file under a name that nothing has yet; false if something has. */
+async function writeOnce(path: string, text: string): Promise<boolean> {
+  const draft = `${path}.${randomUUID()}`;
+  await writeFile(draft, text, { flush: true });
+  try {
+    await link(draft, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  } finally {
+    await rm(draft);
+  }
+}
+
+async function replace(path: string, text: string): Promise<void> {
+  const draft = `${path}.${randomUUID()}`;
+  await writeFile(draft, text);
+  await rename(draft, path);
+}
+
+/** Says where the parts of this server are, for tools on the same data folder. */
+export function writeRunning(folder: string, running: Running): Promise<void> {
+  return replace(join(folder, RUNNING), JSON.stringify(running) + '\n');
+}
+
+export function removeRunning(folder: string): Promise<void> {
+  return rm(join(folder, RUNNING), { force: true });
+}
+
+/** Undefined when none was left there; it may be left by a server that was killed. */
+export async function readRunning(folder: string): Promise<Running | undefined> {
+  try {
+    return JSON.parse(await readFile(join(folder, RUNNING), 'utf8')) as Running;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,97 @@
+import { join } from 'node:path';
+import type { Config } from '#apps/platform';
+import * as documents from '#libs/embedded/document-store';
+import * as events from '#libs/embedded/event-store';
+import { CannotStart, claim, openDataFolder } from './data-folder.js';
+import { checkPort } from './ports.js';
+import type { Service } from './service.js';
+
+export interface EngineUrls {
+  eventStoreUrl?: string;
+  mongoUrl?: string;
+}
+
+export interface EnginesWanted {
+  eventStore: boolean;
+  documentStore: boolean;
+}
+
+const LOOPBACK = '127.0.0.1';
+/** Longer than a killed server's engines take to notice that it is gone. */
+const PATIENCE_MS = 3_000;
+
+/** Opens the embedded engines on their parts of the data folder, which nobody else may then open. */
+export async function startEngines(config: Config, wanted: EnginesWanted): Promise<Service<EngineUrls>> {
+  await openDataFolder(config.dataFolder);
+  const engines: { close(): Promise<void> }[] = [];
+  const close = async () => {
+    await Promise.all(engines.map((engine) => engine.close()));
+  };
+  try {
+    const ready: EngineUrls = {};
+    if (wanted.eventStore) {
+      const engine = await openEventStore(config);
+      engines.push(engine);
+      ready.eventStoreUrl = engine.url;
+    }
+    if (wanted.documentStore) {
+      const engine = await openDocumentStore(config);
+      engines.push(engine);
+      ready.mongoUrl = engine.url;
+    }
+    return { ready, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function openEventStore({ dataFolder, eventStorePort: port, appendLimit }: Config) {
+  const { FolderInUse, ForeignFolder, PortTaken } = events;
+  return claimed(dataFolder, 'event-store', [FolderInUse, ForeignFolder, PortTaken], async (folder) => {
+    await checkPort(LOOPBACK, port, 'WAYMARK_EVENTSTORE_PORT');
+    return events.startEventStore({ folder, port, maxAppendBytes: appendLimit, onNotice });
+  });
+}
+
+function openDocumentStore({ dataFolder, mongoPort: port }: Config) {
+  const { FolderInUse, ForeignFolder, PortTaken } = documents;
+  return claimed(dataFolder, 'document-store', [FolderInUse, ForeignFolder, PortTaken], async (folder) => {
+    await checkPort(LOOPBACK, port, 'WAYMARK_MONGODB_PORT');
+    return documents.startDocumentStore({ folder, port, onNotice });
+  });
+}
+
+interface Engine {
+  url: string;
+  close(): Promise<void>;
+}
+
+/** Claims an engine's part and opens it; what the person who starts it can mend is said in one line. */
+async function claimed(
+  dataFolder: string,
+  part: 'event-store' | 'document-store',
+  mendable: ErrorClass[],
+  begin: (folder: string) => Promise<Engine>,
+): Promise<Engine> {
+  const { release } = await claim(dataFolder, part, PATIENCE_MS);
+  try {
+    const engine = await begin(join(dataFolder, part));
+    const close = async () => {
+      await engine.close();
+      await release();
+    };
+    return { url: engine.url, close };
+  } catch (error) {
+    await release();
+    if (error instanceof Error && mendable.some((kind) => error instanceof kind))
+      throw new CannotStart(error.message, { cause: error });
+    throw error;
+  }
+}
+
+type ErrorClass = abstract new (...args: never[]) => Error;
+
+function onNotice(notice: string): void {
+  console.error(`waymark: ${notice}`);
+}

@@ -1,0 +1,107 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { Config } from '#apps/platform';
+import { type Role, roles } from '#libs/access';
+import { forAPerson, runService } from './service.js';
+
+/** The command line; each command loads what it needs and no more. `main` is the program that `start` runs its children with. */
+export function program(main: string): Command {
+  const waymark = new Command('waymark')
+    .description('Durable state for long-running assistants that do regulated work')
+    .showHelpAfterError();
+  waymark
+    .command('start')
+    .description('run the server: the embedded engines and the app, until SIGTERM or Ctrl-C')
+    .action(() =>
+      reporting(async () => {
+        const { start } = await import('./start.js');
+        return start(Config.from(process.env), main);
+      }),
+    );
+  waymark
+    .command('engines')
+    .description('run the embedded engines alone, on the same settings')
+    .option('--event-store', 'the event store only')
+    .option('--document-store', 'the document store only')
+    .action((only: { eventStore?: true; documentStore?: true }) => reporting(() => engines(only)));
+  waymark
+    .command('app', { hidden: true })
+    .description('run the app alone, against engines whose addresses are set')
+    .action(() => reporting(app));
+  waymark.addCommand(tokenCommand());
+  waymark
+    .command('demo')
+    .description("tell one claim's journey against the running server (WAYMARK_URL)")
+    .action(() => reporting(async () => (await import('./demo.js')).demo(console.log)));
+  return waymark;
+}
+
+function tokenCommand(): Command {
+  return new Command('token')
+    .description('print a token signed with the key of the data folder')
+    .addOption(new Option('--role <role...>', roles.join(', ')).argParser(addRole).makeOptionMandatory())
+    .requiredOption('--sub <sub>', 'who the token names')
+    .requiredOption('--tenant <tenant>', 'a-z and 0-9, at most 32', tenant)
+    .option('--customer <id>', 'the customer that the bearer is (a UUID)', uuid)
+    .option('--act-for <sub...>', 'those for whom the bearer acts')
+    .action((request: { role: Role[]; sub: string; tenant: string; customer?: string; actFor?: string[] }) =>
+      reporting(async () => {
+        const { tokenIssuer } = await import('./token.js');
+        const issue = await tokenIssuer(Config.from(process.env));
+        console.log(await issue(request));
+      }),
+    );
+}
+
+async function engines(only: { eventStore?: true; documentStore?: true }): Promise<void> {
+  const both = only.eventStore === only.documentStore;
+  const wanted = {
+    eventStore: both || only.eventStore === true,
+    documentStore: both || only.documentStore === true,
+  };
+  const config = Config.from(process.env);
+  const { startEngines } = await import('./engines.js');
+  await runService(
+    () => startEngines(config, wanted),
+    ({ eventStoreUrl, mongoUrl }) => {
+      if (eventStoreUrl !== undefined) console.log(`event store     ${eventStoreUrl}`);
+      if (mongoUrl !== undefined) console.log(`document store  ${mongoUrl}`);
+    },
+  );
+}
+
+async function app(): Promise<void> {
+  const config = Config.from(process.env);
+  const { startApp } = await import('./app.js');
+  await runService(
+    () => startApp(config),
+    ({ url }) => console.log(`app             ${url}`),
+  );
+}
+
+/** Runs a command; what went wrong is one line where it is a person's to mend, and the whole error otherwise. */
+async function reporting(command: () => Promise<number | void>): Promise<void> {
+  try {
+    process.exitCode = (await command()) ?? 0;
+  } catch (error) {
+    console.error(forAPerson(error) ? `waymark: ${error.message}` : error);
+    process.exitCode = 1;
+  }
+  // A channel to a parent would keep this process alive.
+  if (process.connected) process.disconnect();
+}
+
+function addRole(role: string, before: Role[] | undefined): Role[] {
+  const known = roles.find((name) => name === role);
+  if (known === undefined) throw new InvalidArgumentError(`one of ${roles.join(', ')}`);
+  return [...(before ?? []), known];
+}
+
+function tenant(text: string): string {
+  if (!/^[a-z0-9]{1,32}$/.test(text)) throw new InvalidArgumentError('a-z and 0-9, at most 32');
+  return text;
+}
+
+function uuid(text: string): string {
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) throw new InvalidArgumentError('a UUID');
+  return text;
+}

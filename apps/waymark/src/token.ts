@@ -1,0 +1,26 @@
+import { join } from 'node:path';
+import type { Config } from '#apps/platform';
+import { issueToken, type Role } from '#libs/access';
+import { Vault } from '#libs/vault';
+import { openDataFolder } from './data-folder.js';
+
+export interface TokenRequest {
+  role: Role[];
+  sub: string;
+  tenant: string;
+  customer?: string | undefined;
+  actFor?: string[] | undefined;
+}
+
+/**
+ * Signs tokens with the key pair of a data folder, for servers that run on it without an identity provider. Makes
+ * the key pair where there is none yet; a server that runs already takes up the same one.
+ */
+export async function tokenIssuer(config: Config): Promise<(request: TokenRequest) => Promise<string>> {
+  await openDataFolder(config.dataFolder);
+  const vault = await Vault.open({ folder: join(config.dataFolder, 'keys') });
+  const keys = await vault.signingKeys();
+  const { issuer, audience } = config.auth;
+  return ({ role, sub, tenant, customer, actFor }) =>
+    issueToken(keys, { issuer, audience, roles: role, sub, tenant, customerId: customer, actFor });
+}
