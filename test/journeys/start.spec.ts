@@ -1,0 +1,141 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { text } from 'node:stream/consumers';
+import { once } from 'node:events';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import { call, Installation, type Server } from '#test/support';
+
+const LOOK_MS = 20;
+
+describe('waymark start', () => {
+  let installation: Installation;
+  let server: Server;
+  beforeAll(async () => {
+    installation = await Installation.create();
+    server = await installation.start();
+  });
+  afterAll(() => installation.remove());
+
+  it('is ready, and says where its parts are', async () => {
+    expect((await call('GET', `${server.url}/health/ready`)).status).toBe(200);
+    expect(JSON.parse(readFileSync(join(installation.data, 'running.json'), 'utf8'))).toEqual({
+      pid: server.pid,
+      url: server.url,
+      eventStoreUrl: server.eventStoreUrl,
+      mongoUrl: server.mongoUrl,
+    });
+  });
+
+  it('refuses what it cannot run on in one line, and leaves nothing running', async () => {
+    const folders = await Promise.all(
+      ['port', 'engine', 'foreign'].map((name) => mkdtemp(join(tmpdir(), name))),
+    );
+    const [forPort = '', forEngine = '', foreign = ''] = folders;
+    writeFileSync(join(foreign, 'thesis.txt'), '');
+    const [port, enginePort] = [server.url, server.mongoUrl].map((url) => new URL(url).port) as [
+      string,
+      string,
+    ];
+    const outcomes = await Promise.all([
+      startElsewhere({}),
+      startElsewhere({ WAYMARK_DATA: forPort, WAYMARK_PORT: port }),
+      startElsewhere({ WAYMARK_DATA: forEngine, WAYMARK_MONGODB_PORT: enginePort }),
+      startElsewhere({ WAYMARK_DATA: foreign }),
+      startElsewhere({ WAYMARK_PORT: '70000' }),
+    ]);
+    expect(outcomes).toEqual(
+      [
+        `the data folder ${installation.data} is in use by process ${server.pid}`,
+        `port ${port} on 127.0.0.1 is taken: name another in WAYMARK_PORT`,
+        `port ${enginePort} on 127.0.0.1 is taken: name another in WAYMARK_MONGODB_PORT`,
+        `the data folder ${foreign} holds something else (thesis.txt): name an empty one in WAYMARK_DATA`,
+        'WAYMARK_PORT is "70000"; expected: a whole number from 0 to 65535',
+      ].map((line) => ({ status: 1, out: '', err: `waymark: ${line}\n` })),
+    );
+    expect(await readdir(foreign)).toEqual(['thesis.txt']);
+    await Promise.all(folders.map((folder) => rm(folder, { recursive: true })));
+  });
+
+  it('prints a token and nothing else while it runs', async () => {
+    const args = ['token', '--role', 'adjuster', '--sub', 'dana', '--tenant', 'acme'];
+    const { status, out, err } = await run(args, {});
+    expect({ status, err }).toEqual({ status: 0, err: '' });
+    expect(out).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+    const payload = JSON.parse(Buffer.from(out.split('.')[1] ?? '', 'base64url').toString()) as object;
+    expect(payload).toMatchObject({ sub: 'dana', tenant: 'acme', roles: ['adjuster'] });
+  });
+
+  it('starts a killed app again, at the same address', async () => {
+    const cut = untilCut(server.url);
+    process.kill(childOf(server.pid, 'app'), 'SIGKILL');
+    await cut;
+    await untilReady(server.url);
+  });
+
+  it('drains and ends at SIGTERM, also when it comes twice, and starts again on the same data', async () => {
+    process.kill(server.pid, 'SIGTERM');
+    const began = performance.now();
+    expect(await server.stop()).toBe(0);
+    expect(performance.now() - began).toBeLessThan(10_000);
+    expect(existsSync(join(installation.data, 'running.json'))).toBe(false);
+    server = await installation.start(server.ports);
+  });
+
+  it('takes its children along when it is killed alone', async () => {
+    process.kill(server.pid, 'SIGKILL');
+    await server.gone;
+    server = await installation.start(server.ports);
+    expect((await call('GET', `${server.url}/health/ready`)).status).toBe(200);
+  });
+
+  const startElsewhere = (settings: Record<string, string>) => run(['start'], settings);
+
+  /** Runs the program to its end; resolves when all that it started has closed its outputs, too. */
+  async function run(args: string[], settings: Record<string, string>) {
+    const child = spawn(process.execPath, [installation.program, ...args], {
+      env: { ...installation.environment(), ...settings },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const closed = once(child, 'close') as Promise<[number | null]>;
+    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    return { status: (await closed)[0], out, err };
+  }
+});
+
+/** The process of that name that the server started. */
+function childOf(pid: number, name: string): number {
+  const listed = execFileSync('ps', ['-o', 'pid=,ppid=,args=', '-A'], { encoding: 'utf8' });
+  for (const line of listed.split('\n')) {
+    const [child, parent, ...args] = line.trim().split(/\s+/);
+    if (Number(parent) === pid && args.at(-1) === name) return Number(child);
+  }
+  throw new Error(`process ${pid} has no child ${name}`);
+}
+
+/** Waits for a connection to end: a killed process ends those it held. */
+async function untilCut(url: string): Promise<void> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port) });
+  await new Promise<void>((resolve) => {
+    socket.on('error', () => resolve());
+    socket.on('close', () => resolve());
+  });
+}
+
+async function untilReady(url: string): Promise<void> {
+  while ((await statusOf(`${url}/health/ready`)) !== 200) await pause(LOOK_MS);
+}
+
+/** Nothing while nobody listens. */
+async function statusOf(url: string): Promise<number | undefined> {
+  try {
+    return (await call('GET', url)).status;
+  } catch (error) {
+    if ((error as Error).message === 'fetch failed') return undefined;
+    throw error;
+  }
+}

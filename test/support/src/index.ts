@@ -1,0 +1,6 @@
+export { Installation, Server, waymarkProgram } from './waymark.js';
+export type { Caller, Role, Who } from './waymark.js';
+export { call } from './http.js';
+export type { Answered } from './http.js';
+export { StreamReader } from './streams.js';
+export type { Stored } from './streams.js';
