@@ -7,6 +7,7 @@ import type { Session, Transaction } from '../storage/sessions.js';
 import { definitionCommands } from './definitions.js';
 import { handshakeCommands } from './handshake.js';
 import { readCommands } from './reads.js';
+import { validateCommands } from './validate.js';
 import { transactionCommands } from './transactions.js';
 import { writeCommands } from './writes.js';
 
@@ -27,6 +28,7 @@ export const commands: Readonly<Record<string, Command>> = {
   ...readCommands,
   ...definitionCommands,
   ...transactionCommands,
+  ...validateCommands,
 };
 
 /** Fields any command may carry. */

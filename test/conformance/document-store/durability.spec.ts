@@ -1,0 +1,218 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { rmSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { Long, MongoClient, UUID, type Collection } from 'mongodb';
+import { FolderInUse, ForeignFolder, PortTaken, startDocumentStore } from '#libs/embedded/document-store';
+import { RawClient } from './raw-client.js';
+import { realServer, temporaryFolder } from './target.js';
+
+interface Served {
+  readonly url: string;
+  readonly kill: () => Promise<void>;
+}
+
+interface Numbered {
+  _id: string;
+  n: number;
+  group?: number;
+}
+
+let folder: string;
+let served: ChildProcess | undefined;
+beforeEach(() => {
+  folder = temporaryFolder();
+});
+afterEach(() => {
+  served?.kill('SIGKILL');
+  rmSync(folder, { recursive: true });
+});
+
+/** The store in a process of its own, as it is used. */
+async function serve(): Promise<Served> {
+  const child = spawn(process.execPath, [join(__dirname, 'serve.cjs'), folder], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  served = child;
+  const lines = createInterface({ input: child.stdout });
+  const [url] = (await once(lines, 'line')) as [string];
+  return {
+    url,
+    kill: async () => {
+      const exited = once(child, 'exit');
+      child.kill('SIGKILL');
+      await exited;
+    },
+  };
+}
+
+const embedded = realServer ? describe.skip : describe;
+
+embedded('a folder', () => {
+  it('serves one process at a time, and again after that process was killed', async () => {
+    const { kill } = await serve();
+    await expect(startDocumentStore({ folder, port: 0 })).rejects.toThrow(FolderInUse);
+    await kill();
+    const store = await startDocumentStore({ folder, port: 0 });
+    await expect(startDocumentStore({ folder, port: 0 })).rejects.toThrow(FolderInUse);
+    await store.close();
+  });
+
+  it('of something else, or of a newer format, is refused and left alone', async () => {
+    writeFileSync(join(folder, 'holiday.jpg'), '');
+    await expect(startDocumentStore({ folder, port: 0 })).rejects.toThrow(ForeignFolder);
+    rmSync(join(folder, 'holiday.jpg'));
+    writeFileSync(
+      join(folder, 'format.json'),
+      JSON.stringify({ format: 'waymark-document-store', version: 2 }),
+    );
+    await expect(startDocumentStore({ folder, port: 0 })).rejects.toThrow('format version 2');
+  });
+
+  it('is given back when the port is taken, and hosts beyond loopback are refused', async () => {
+    const blocker = createServer().listen(0, '127.0.0.1');
+    await once(blocker, 'listening');
+    const { port } = blocker.address() as AddressInfo;
+    await expect(startDocumentStore({ folder, port })).rejects.toThrow(PortTaken);
+    await expect(startDocumentStore({ folder, port: 0, host: '0.0.0.0' })).rejects.toThrow('loopback');
+    blocker.close();
+    await (await startDocumentStore({ folder, port: 0 })).close();
+  });
+});
+
+embedded('a connection', () => {
+  it('that sends nonsense is closed alone', async () => {
+    const store = await startDocumentStore({ folder, port: 0 });
+    const witness = await RawClient.open(store.url);
+    const broken = Buffer.alloc(40, 0xff);
+    broken.writeInt32LE(40, 0);
+    broken.writeInt32LE(2013, 12);
+    broken.writeInt32LE(0, 16);
+    for (const bytes of [Buffer.alloc(16, 0xff), broken, Buffer.from('GET / HTTP/1.1\r\nHost: x\r\n\r\n')])
+      await (await RawClient.open(store.url)).untilClosed(bytes);
+    expect(await witness.command({ ping: 1, $db: 'admin' })).toEqual({ ok: 1 });
+    witness.close();
+    await store.close();
+  });
+});
+
+embedded('after a crash', () => {
+  const lsid = { id: new UUID() };
+  const increment = (number: number) => ({
+    update: 'c',
+    updates: [{ q: { _id: 'a' }, u: { $inc: { n: 1 } }, upsert: true }],
+    $db: 'test',
+    lsid,
+    txnNumber: Long.fromNumber(number),
+  });
+
+  const transaction = (number: number) => ({
+    $db: 'test',
+    autocommit: false,
+    lsid,
+    txnNumber: Long.fromNumber(number),
+  });
+  const insert = (id: string, number: number) => ({
+    insert: 'c',
+    documents: [{ _id: id, n: 0 }],
+    startTransaction: true,
+    ...transaction(number),
+  });
+  const commit = (number: number) => ({ commitTransaction: 1, ...transaction(number), $db: 'admin' });
+
+  it('retried writes and commits are answered and not done again, open transactions are gone', async () => {
+    const before = await serve();
+    const first = await RawClient.open(before.url);
+    const other = { lsid: { id: new UUID() } };
+    expect(await first.command({ ...insert('kept', 1), ...other })).toMatchObject({ ok: 1 });
+    expect(await first.command({ ...commit(1), ...other })).toEqual({ ok: 1 });
+    expect(await first.command({ ...insert('lost', 2), ...other })).toMatchObject({ ok: 1 });
+    const answer = { n: 1, nModified: 0, upserted: [{ index: 0, _id: 'a' }], ok: 1 };
+    expect(await first.command(increment(1))).toEqual(answer);
+    expect(await first.command(increment(1))).toEqual(answer);
+    await before.kill();
+    const second = await RawClient.open((await serve()).url);
+    expect(await second.command(increment(1))).toEqual(answer);
+    expect(await second.command(increment(2))).toMatchObject({ n: 1, nModified: 1 });
+    expect(await second.command(increment(1))).toMatchObject({ ok: 0, code: 225 });
+    expect(await second.command({ ...commit(1), ...other })).toEqual({ ok: 1 });
+    expect(await second.command({ ...commit(2), ...other })).toMatchObject({
+      code: 251,
+      errorLabels: ['TransientTransactionError'],
+    });
+    const found = await second.command({ find: 'c', sort: { _id: 1 }, $db: 'test' });
+    expect(found['cursor']).toMatchObject({
+      firstBatch: [
+        { _id: 'a', n: 2 },
+        { _id: 'kept', n: 0 },
+      ],
+    });
+    second.close();
+  });
+
+  it('acknowledged writes are there, indexes fit, and no transaction is half', async () => {
+    for (let round = 0; round < 2; round++) await killUnderLoad(round);
+  });
+});
+
+/** Writers keep what was acknowledged; the process is killed after so many acknowledgements. */
+async function killUnderLoad(round: number): Promise<void> {
+  const { url, kill } = await serve();
+  const client = await MongoClient.connect(url, { retryWrites: false, serverSelectionTimeoutMS: 300 });
+  const db = client.db('load');
+  const [left, right, bulk] = ['left', 'right', 'bulk'].map((name) => db.collection<Numbered>(name));
+  await bulk?.createIndex({ group: 1, n: -1 });
+  const acknowledged = { pairs: [] as string[], upserts: new Map<string, number>() };
+  let killed: Promise<void> | undefined;
+  const done = (): void => {
+    if (acknowledged.pairs.length + acknowledged.upserts.size > 150) killed ??= kill();
+  };
+  const transactions = async (writer: number): Promise<void> => {
+    for (let n = 0; ; n++) {
+      const _id = `${round}-${writer}-${n}`;
+      const session = client.startSession();
+      session.startTransaction();
+      await left?.insertOne({ _id, n }, { session });
+      await right?.insertOne({ _id, n }, { session });
+      await session.commitTransaction();
+      await session.endSession();
+      acknowledged.pairs.push(_id);
+      done();
+    }
+  };
+  const upserts = async (writer: number): Promise<void> => {
+    for (let n = 0; ; n++) {
+      const _id = `${writer}-${n % 50}`;
+      await bulk?.bulkWrite([
+        { replaceOne: { filter: { _id }, replacement: { n, group: n % 3 }, upsert: true } },
+      ]);
+      acknowledged.upserts.set(_id, n);
+      done();
+    }
+  };
+  const writers = [0, 1, 2].flatMap((writer) => [transactions(writer), upserts(writer)]);
+  await Promise.allSettled(writers);
+  await killed;
+  await client.close();
+  await inspect(acknowledged);
+}
+
+async function inspect({ pairs, upserts }: { pairs: string[]; upserts: Map<string, number> }): Promise<void> {
+  const store = await startDocumentStore({ folder, port: 0 });
+  const client = await MongoClient.connect(store.url);
+  const db = client.db('load');
+  const ids = async (collection: Collection<Numbered>) =>
+    new Set((await collection.find().toArray()).map(({ _id }) => _id));
+  const [left, right] = [await ids(db.collection('left')), await ids(db.collection('right'))];
+  expect(left).toEqual(right);
+  expect(pairs.filter((id) => !left.has(id))).toEqual([]);
+  const kept = await db.collection<Numbered>('bulk').find().toArray();
+  const found = new Map(kept.map(({ _id, n }) => [_id, n]));
+  expect([...upserts].filter(([id, n]) => (found.get(id) ?? -1) < n)).toEqual([]);
+  for (const name of ['left', 'right', 'bulk'])
+    expect(await db.command({ validate: name })).toMatchObject({ valid: true, errors: [] });
+  await client.close();
+  await store.close();
+}
