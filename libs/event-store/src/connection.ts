@@ -127,8 +127,9 @@ export class Connection {
       .readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 })
       .on('error', heardElsewhere);
     const last = async () => {
-      for await (const { event } of reading) if (event) return event.position.commit;
-      return 0n;
+      let position = 0n;
+      for await (const { event } of reading) if (event) position = event.position.commit;
+      return position;
     };
     try {
       return await this.inTime(client, last());
