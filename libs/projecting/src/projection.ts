@@ -112,7 +112,8 @@ export class Unprojectable extends Error {
 export function codeOf(error: unknown): string {
   const { code } = error as { code?: unknown };
   if (typeof code === 'string' && /^[a-z][a-z0-9-]{0,63}$/.test(code)) return code;
-  return error instanceof Error ? error.name : 'unknown';
+  const name = error instanceof Error ? error.name : 'unknown';
+  return name.replace(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase();
 }
 
 /** Told of what was passed over or failed and goes on: a text for operators and codes, never content. */
