@@ -1,0 +1,166 @@
+import { derivedId, digestOf } from '#libs/canonical';
+import { claimStream, type ClaimCommand } from '#libs/domain/claims';
+import { type RunCommand, type RunState, runStream } from '#libs/domain/runs';
+import {
+  type Actor,
+  type CommandContext,
+  ConcurrentChange,
+  type EventStore,
+  RefusedCommand,
+  StoreUnavailable,
+} from '#libs/event-store';
+import type { Notice } from '#libs/projecting';
+import type { Reaction } from '#libs/reacting';
+
+const NAME = 'file-approved-claim';
+const ACTOR: Actor = { sub: NAME, roles: ['system'], actFor: [] };
+
+export interface FilingStores {
+  readonly events: Pick<EventStore, 'handle' | 'read'>;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly notice: Notice;
+}
+
+/**
+ * A granted approval becomes a claim: `StartFiling` on the run, `FileClaim` on the claim, `NoteReceipt` (or
+ * `RefuseFiling`) on the run.
+ *
+ * Every command's id derives from tenant, approval and step, and each rule knows its repetition, so that a stop
+ * between any two steps and a second delivery, however late, lead to the same one claim. A grant that no longer
+ * holds when filing would start is left as it is: the run shows why.
+ */
+export function fileApprovedClaim(stores: FilingStores): Reaction {
+  return {
+    name: NAME,
+    category: 'run',
+    hears: ['ApprovalGranted'],
+    isTransient: (error) => error instanceof StoreUnavailable || error instanceof ConcurrentChange,
+    async react({ tenant, id, data }) {
+      const { approvalId } = data as { approvalId: string };
+      const filing = await startFiling(stores, { tenant, runId: id, approvalId });
+      if (filing?.stage !== 'filing') return;
+      await conclude(stores, filing, await fileClaim(stores, filing));
+    },
+  };
+}
+
+interface Grant {
+  readonly tenant: string;
+  readonly runId: string;
+  readonly approvalId: string;
+}
+
+type Filing = Grant & ReturnType<typeof approvedDraft> & { readonly runRevision: bigint };
+
+/** What is to be filed; `undefined` where the run refuses. */
+async function startFiling(stores: FilingStores, grant: Grant): Promise<Filing | undefined> {
+  const { tenant, runId, approvalId } = grant;
+  const context = contextOf(stores, grant, 'start-filing');
+  try {
+    const handled = await stores.events.handle(runStream, {
+      tenant,
+      id: runId,
+      context,
+      command: { type: 'StartFiling', tenant, approvalId, at: context.at },
+      answer: (run: RunState) => approvedDraft(run, approvalId),
+    });
+    const runRevision = handled.appended > 0 ? handled.revision : await filingRevision(stores, grant);
+    return { ...grant, ...handled.answer, runRevision };
+  } catch (error) {
+    if (!(error instanceof RefusedCommand)) throw error;
+    stores.notice('a granted approval is not filed', { tenant, approvalId, code: error.refusal.refused });
+    return undefined;
+  }
+}
+
+function approvedDraft({ started, approvals, drafts }: RunState, approvalId: string) {
+  const approval = approvals.get(approvalId);
+  const draft = approval && drafts.get(approval.draftId);
+  if (!started || !approval?.filing || !approval.decision || !draft)
+    throw new Error(`filing of ${approvalId} has not started`);
+  const { draftId, draftVersion, digest, basedOn, stage, decision, filing } = approval;
+  return {
+    stage,
+    customerId: started.customerId,
+    originRunId: started.originRunId,
+    claimId: filing.claimId,
+    draftId,
+    draftVersion,
+    digest,
+    facts: [...basedOn],
+    decidedBy: [decision.decidedBy.sub],
+    content: structuredClone(draft.content),
+  };
+}
+
+/** The revision at which filing was started, of a start so long ago that its command is no longer known. */
+async function filingRevision({ events }: FilingStores, { tenant, runId, approvalId }: Grant) {
+  for await (const { type, data, revision } of events.read(`run-${tenant}.${runId}`))
+    if (type === 'FilingStarted' && data['approvalId'] === approvalId) return revision;
+  throw new Error(`filing of ${approvalId} has not started`);
+}
+
+type Outcome = { receiptNumber: string; filedAt: string } | { refused: string; detail: string };
+
+async function fileClaim(stores: FilingStores, filing: Filing): Promise<Outcome> {
+  const { tenant, claimId, customerId, content, digest, draftId, draftVersion, facts, decidedBy } = filing;
+  const { runId, originRunId, approvalId } = filing;
+  const runRevision = filing.runRevision.toString();
+  const origin = {
+    runId,
+    originRunId,
+    draftId,
+    draftVersion,
+    approvalId,
+    digest,
+    facts,
+    decidedBy,
+    runRevision,
+  };
+  const context = contextOf(stores, filing, 'file-claim');
+  const command: ClaimCommand = {
+    type: 'FileClaim',
+    tenant,
+    claimId,
+    customerId,
+    origin,
+    content,
+    approvedDigest: digest,
+    at: context.at,
+  };
+  try {
+    const { answer } = await stores.events.handle(claimStream, {
+      tenant,
+      id: claimId,
+      context,
+      command,
+      creates: true,
+      answer: ({ filed }) => filed && { receiptNumber: filed.receiptNumber, filedAt: filed.filedAt },
+    });
+    if (!answer) throw new Error(`claim ${claimId} was not filed`);
+    return answer;
+  } catch (error) {
+    if (!(error instanceof RefusedCommand)) throw error;
+    return error.refusal;
+  }
+}
+
+async function conclude(stores: FilingStores, filing: Filing, outcome: Outcome): Promise<void> {
+  const { tenant, runId, approvalId } = filing;
+  const step = 'refused' in outcome ? 'refuse-filing' : 'note-receipt';
+  const context = contextOf(stores, filing, step);
+  const command: RunCommand =
+    'refused' in outcome
+      ? { type: 'RefuseFiling', approvalId, code: outcome.refused, detail: outcome.detail, at: context.at }
+      : { type: 'NoteReceipt', approvalId, ...outcome, at: context.at };
+  const answer = () => undefined;
+  await stores.events.handle(runStream, { tenant, id: runId, context, command, answer });
+}
+
+/** The same id and digest for every attempt: only the time differs. */
+function contextOf({ now }: FilingStores, { tenant, approvalId }: Grant, step: string): CommandContext {
+  const commandId = derivedId(tenant, NAME, approvalId, step);
+  const at = new Date(now()).toISOString();
+  return { actor: ACTOR, commandId, bodyDigest: digestOf({ approvalId, step }), at };
+}
