@@ -173,6 +173,7 @@ export class ProjectionRunner<Doc> {
     this.retried = true;
     const head = await this.stores.log.head();
     if (head > this.newest) this.newest = head;
+    if (this.position !== null) this.reach(this.position);
   }
 
   private async apply(buffer: DeliveryBuffer, stop: AbortSignal): Promise<void> {

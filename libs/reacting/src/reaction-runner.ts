@@ -155,6 +155,7 @@ export class ReactionRunner {
     for (const letter of deadLetters) this.held.set(keyOf(letter), letter);
     for (const letter of deadLetters) await this.retry(letter, stop);
     this.state = 'running';
+    this.advanced();
     const { category, hears } = this.reaction;
     const prefix = `${category}-`;
     const after = position ?? 'start';
