@@ -1,0 +1,138 @@
+import { randomUUID } from 'node:crypto';
+import { claimIdOf } from '#libs/domain/losses';
+import { digest, people, seconds, tenant } from '#libs/domain/examples';
+import { StoreUnavailable, type StoredEvent } from '#libs/event-store';
+import { ReactionRunner } from '#libs/reacting';
+import { TestStores, grantedRun, send } from '#test/projecting';
+import { type FilingStores, fileApprovedClaim } from './file-approved-claim.js';
+
+const PATIENCE = 5_000;
+let stores: TestStores;
+let time = seconds(700);
+
+beforeAll(async () => {
+  stores = await TestStores.start();
+});
+beforeEach(() => {
+  time = seconds(700);
+});
+afterAll(() => stores.close());
+
+const now = () => Date.parse(time);
+const healthy = (): FilingStores => ({ events: stores.log, now, notice: stores.notice });
+
+async function reacted(events: FilingStores, until: bigint): Promise<ReactionRunner> {
+  const runner = new ReactionRunner(fileApprovedClaim(events), stores);
+  runner.start();
+  expect(await runner.waitFor(until, PATIENCE)).toBe(true);
+  await runner.stop();
+  return runner;
+}
+
+async function history(stream: string): Promise<StoredEvent[]> {
+  const events = [];
+  for await (const event of stores.log.read(stream)) events.push(event);
+  return events;
+}
+const types = (events: StoredEvent[]) => events.map(({ type }) => type);
+const claimOf = (runId: string) => `claim-${tenant}.${claimIdOf(tenant, runId, 'collision')}`;
+
+describe('filing an approved claim', () => {
+  it('files what was approved, once, and notes its receipt', async () => {
+    const runId = randomUUID();
+    const { approvalId, position } = await grantedRun(stores, runId);
+    await reacted(healthy(), position);
+    await reacted(healthy(), position);
+    const claim = await history(claimOf(runId));
+    const run = await history(`run-${tenant}.${runId}`);
+    expect(types(claim)).toEqual(['ClaimFiled']);
+    expect(claim[0]?.data).toMatchObject({
+      origin: { runId, approvalId, digest, decidedBy: [people.dana.sub], runRevision: '5' },
+      filedAt: time,
+    });
+    expect(types(run).slice(-3)).toEqual(['ApprovalGranted', 'FilingStarted', 'ReceiptNoted']);
+    expect(run.at(-1)?.data).toMatchObject({ approvalId, receiptNumber: claim[0]?.data['receiptNumber'] });
+    expect(run.at(-1)?.metadata.actor).toEqual({ sub: 'file-approved-claim', roles: ['system'], actFor: [] });
+  });
+
+  it.each([
+    ['before', 1],
+    ['after', 1],
+    ['before', 2],
+    ['after', 2],
+    ['before', 3],
+    ['after', 3],
+  ] as const)('leads to the same claim when killed %s step %i', async (moment, step) => {
+    const runId = randomUUID();
+    const { position } = await grantedRun(stores, runId);
+    const killed = killedAt(moment, step, runId);
+    const first = new ReactionRunner(fileApprovedClaim({ ...healthy(), events: killed.events }), stores);
+    first.start();
+    await killed.reached;
+    time = seconds(720);
+    await reacted(healthy(), position);
+    const stopped = first.stop();
+    killed.end();
+    await stopped;
+    expect(types(await history(claimOf(runId)))).toEqual(['ClaimFiled']);
+    expect(types(await history(`run-${tenant}.${runId}`)).slice(-3)).toEqual([
+      'ApprovalGranted',
+      'FilingStarted',
+      'ReceiptNoted',
+    ]);
+  });
+
+  it('is the same claim when the repetition comes after its commands are forgotten', async () => {
+    const runId = randomUUID();
+    const { position } = await grantedRun(stores, runId);
+    const killed = killedAt('after', 1, runId);
+    const first = new ReactionRunner(fileApprovedClaim({ ...healthy(), events: killed.events }), stores);
+    first.start();
+    await killed.reached;
+    time = seconds(3 * 86_400);
+    await reacted(healthy(), position);
+    const stopped = first.stop();
+    killed.end();
+    await stopped;
+    const claim = await history(claimOf(runId));
+    expect(claim.map(({ data }) => data['origin'])).toMatchObject([{ runRevision: '5' }]);
+    expect(types(await history(`run-${tenant}.${runId}`)).at(-1)).toBe('ReceiptNoted');
+  });
+
+  it('leaves a grant that no longer holds as it is', async () => {
+    const lapsed = await grantedRun(stores, randomUUID());
+    const cancelledRun = randomUUID();
+    await grantedRun(stores, cancelledRun);
+    const cancel = { type: 'CancelRun', endedBy: people.dana, at: seconds(650) } as const;
+    const { position } = (await send(stores, cancelledRun, cancel))!;
+    time = seconds(600 + 86_400);
+    const told = stores.told.length;
+    const runner = await reacted(healthy(), position);
+    expect(stores.told.slice(told).map(({ fields }) => [fields['approvalId'], fields['code']])).toEqual(
+      expect.arrayContaining([
+        [lapsed.approvalId, 'approval-lapsed'],
+        [`${cancelledRun}.1`, 'approval-withdrawn'],
+      ]),
+    );
+    expect(runner.status()).toMatchObject({ deadLetters: 0, unfinished: 0 });
+    expect(await history(claimOf(cancelledRun))).toEqual([]);
+  });
+});
+
+/** The stores of a process that is killed before or after its n-th command for a run: that one never returns. */
+function killedAt(moment: 'before' | 'after', step: number, runId: string) {
+  let commands = 0;
+  let reach: () => void = () => undefined;
+  let end: () => void = () => undefined;
+  const reached = new Promise<void>((resolve) => (reach = resolve));
+  const dead = new Promise<never>((_, reject) => (end = () => reject(new StoreUnavailable('killed'))));
+  dead.catch(() => 'the process is gone');
+  const handle: FilingStores['events']['handle'] = async (kind, call) => {
+    const concerned = call.id === runId || call.id === claimIdOf(tenant, runId, 'collision');
+    const here = concerned && (commands += 1) === step;
+    if (here && moment === 'before') return (reach(), dead);
+    const handled = await stores.log.handle(kind, call);
+    return here ? (reach(), dead) : handled;
+  };
+  return { events: { handle, read: stores.log.read.bind(stores.log) }, reached, end };
+}
