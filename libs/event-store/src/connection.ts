@@ -1,32 +1,27 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   type AllStreamResolvedEvent,
   type AllStreamSubscription,
   BACKWARDS,
-  CancelledError,
-  DeadlineExceededError,
   END,
   EventStoreDBClient,
-  MaxAppendSizeExceededError,
   NO_STREAM,
-  NotLeaderError,
-  type RecordedEvent,
   START,
-  StreamDeletedError,
   StreamNotFoundError,
-  TimeoutError,
-  UnavailableError,
-  WrongExpectedVersionError,
   streamNameFilter,
 } from '@eventstore/db-client';
-import { type Envelope, type JsonObject, type StoredEvent, streamParts } from './envelope.js';
-import { StoreUnavailable, StreamNotFound } from './errors.js';
+import type { StoredEvent } from './envelope.js';
+import { StoreUnavailable } from './errors.js';
 import { Slots } from './slots.js';
-
-/** Someone appended since the revision that was read; nothing was written. */
-export class LostRace extends Error {}
-
-/** No answer that tells: what was sent may be written, or be written yet. */
-export class UncertainAppend extends Error {}
+import {
+  Interrupted,
+  NoAnswer,
+  type StoredEventBody,
+  appendFailure,
+  proposed,
+  readFailure,
+  storedEvent,
+} from './translate.js';
 
 /** An item of a subscription to the log, in its order. */
 export type Delivery =
@@ -35,8 +30,10 @@ export type Delivery =
   | { readonly kind: 'caught-up' };
 
 const ANSWER_MS = 4000;
-const GRACE_MS = 1000;
-const KEEP_ALIVE = { keepAliveInterval: '10000', keepAliveTimeout: '5000' };
+
+/** What the store has beyond its deadline for the answer to arrive. */
+const GRACE_MS = 500;
+const KEEP_ALIVE_MS = { every: 10_000, answered: 5000 };
 
 /**
  * Appends handed to the client at once. The client writes them to one gRPC stream that buffers 16; those that wait
@@ -47,6 +44,9 @@ const APPENDS_AT_ONCE = 15;
 
 /** One append is one message of the batch stream, whatever its size. */
 const ONE_MESSAGE = 64 * 1024 * 1024;
+
+/** Pauses before a read that was interrupted is tried again. */
+const READ_AGAIN_MS = [10, 50, 150];
 
 /**
  * The one connection of a process to EventStoreDB, and the one place that knows its client and its errors.
@@ -60,9 +60,14 @@ export class Connection {
   private client: Promise<EventStoreDBClient>;
   private readonly slots = new Slots(APPENDS_AT_ONCE);
   private closed = false;
+  private clients = 0;
 
-  constructor(private readonly url: string) {
-    this.client = Promise.resolve(clientFor(url));
+  /** @param answerMs within which the store answers an append, and every next event of a read, before it counts as gone. */
+  constructor(
+    private readonly url: string,
+    readonly answerMs = ANSWER_MS,
+  ) {
+    this.client = Promise.resolve(this.newClient());
   }
 
   /**
@@ -77,7 +82,7 @@ export class Connection {
       const client = await this.client;
       const sent = client.appendToStream(stream, events.map(proposed), {
         expectedRevision,
-        deadline: ANSWER_MS,
+        deadline: this.answerMs,
         batchAppendSize: ONE_MESSAGE,
       });
       try {
@@ -85,13 +90,49 @@ export class Connection {
         if (!position) throw new Error('the event store tells no positions: it is older than version 22.6');
         return position.commit;
       } catch (error) {
-        throw appendFailure(stream, error);
+        throw appendFailure(error, stream);
       }
     });
   }
 
-  /** The events of a stream from one revision to another, both inclusive; none if there is no such stream. */
+  /**
+   * The events of a stream from one revision to another, both inclusive; none if there is no such stream. Goes on
+   * after the last event when the connection breaks.
+   *
+   * @throws StoreUnavailable
+   */
   async *read(stream: string, from = 0n, to?: bigint): AsyncGenerator<StoredEvent, void, void> {
+    let next = from;
+    for (let tries = 0; ; tries++) {
+      try {
+        for await (const event of this.readOnce(stream, next, to)) {
+          next = event.revision + 1n;
+          tries = 0;
+          yield event;
+        }
+        return;
+      } catch (error) {
+        await pauseBefore(tries, error);
+      }
+    }
+  }
+
+  /** The position of the log's last event; 0 if it is empty. @throws StoreUnavailable */
+  async head(): Promise<bigint> {
+    for (let tries = 0; ; tries++) {
+      try {
+        return await this.headOnce();
+      } catch (error) {
+        await pauseBefore(tries, error);
+      }
+    }
+  }
+
+  private async *readOnce(
+    stream: string,
+    from: bigint,
+    to?: bigint,
+  ): AsyncGenerator<StoredEvent, void, void> {
     const client = await this.client;
     const maxCount = to === undefined ? Number.MAX_SAFE_INTEGER : Number(to - from + 1n);
     if (maxCount <= 0) return;
@@ -102,7 +143,7 @@ export class Connection {
       if (!waiting) return void timer.refresh();
       stalled = true;
       reading.destroy(new StoreUnavailable('the event store stopped answering a read'));
-    }, ANSWER_MS);
+    }, this.answerMs);
     try {
       for await (const { event } of reading) {
         waiting = false;
@@ -112,7 +153,7 @@ export class Connection {
       }
     } catch (error) {
       if (error instanceof StreamNotFoundError) return;
-      throw readFailure(stream, error);
+      throw readFailure(error, stream);
     } finally {
       clearTimeout(timer);
       if (!reading.readableEnded) await reading.cancel();
@@ -120,8 +161,7 @@ export class Connection {
     }
   }
 
-  /** The position of the log's last event; 0 if it is empty. */
-  async head(): Promise<bigint> {
+  private async headOnce(): Promise<bigint> {
     const client = await this.client;
     const reading = client
       .readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 })
@@ -134,7 +174,7 @@ export class Connection {
     try {
       return await this.inTime(client, last());
     } catch (error) {
-      throw readFailure('$all', error);
+      throw readFailure(error);
     } finally {
       if (!reading.readableEnded) await reading.cancel();
     }
@@ -173,7 +213,7 @@ export class Connection {
         else if (item.event) yield { kind: 'event', event: storedEvent(item.event) };
       }
     } catch (error) {
-      if (!signal.aborted) throw readFailure('$all', error);
+      if (!signal.aborted) throw readFailure(error);
     } finally {
       signal.removeEventListener('abort', stop);
       await subscription.unsubscribe();
@@ -190,7 +230,7 @@ export class Connection {
   private async inTime<Result>(client: EventStoreDBClient, promised: Promise<Result>): Promise<Result> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new NoAnswer()), ANSWER_MS + GRACE_MS);
+      timer = setTimeout(() => reject(new NoAnswer()), this.answerMs + GRACE_MS);
     });
     try {
       return await Promise.race([promised, late]);
@@ -206,80 +246,31 @@ export class Connection {
   private async replace(client: EventStoreDBClient): Promise<void> {
     const current = await this.client;
     if (current !== client || this.closed) return;
-    this.client = client.dispose().then(() => clientFor(this.url));
+    this.client = client.dispose().then(() => this.newClient());
     await this.client;
   }
+
+  /** Channels of equal settings share a TCP connection: each client's differ by a millisecond, so it has its own. */
+  private newClient(): EventStoreDBClient {
+    const [base = '', query = ''] = this.url.split('?');
+    const options = new URLSearchParams(query);
+    options.set('keepAliveInterval', String(KEEP_ALIVE_MS.every));
+    options.set('keepAliveTimeout', String(KEEP_ALIVE_MS.answered + this.clients++));
+    return EventStoreDBClient.connectionString(`${base}?${options.toString()}`);
+  }
+}
+
+/** Throws the error unless it is an interruption and another try is due; then returns when it is. */
+async function pauseBefore(tries: number, error: unknown): Promise<void> {
+  const pause = READ_AGAIN_MS[tries];
+  if (pause === undefined || !(error instanceof Interrupted)) throw error;
+  await delay(pause);
 }
 
 /** A stream's iterator tells its error; this keeps one that comes after the iterator has left from ending the process. */
 function heardElsewhere(): void {}
 
-/** What of an event is sent with an append. */
-export type StoredEventBody = Pick<StoredEvent, 'eventId' | 'type' | 'data' | 'metadata'>;
-
-/** The store did not answer within its deadline and a grace. */
-class NoAnswer extends Error {}
-
 /** Stands in a subscription's stream where the store told something other than an event. */
 class Marker {
   constructor(readonly delivery: Delivery) {}
-}
-
-function clientFor(url: string): EventStoreDBClient {
-  const [base = '', query = ''] = url.split('?');
-  const options = new URLSearchParams(query);
-  for (const [name, value] of Object.entries(KEEP_ALIVE)) if (!options.has(name)) options.set(name, value);
-  return EventStoreDBClient.connectionString(`${base}?${options.toString()}`);
-}
-
-function proposed({ eventId, type, data, metadata }: StoredEventBody) {
-  return { id: eventId, contentType: 'application/json' as const, type, data, metadata: { ...metadata } };
-}
-
-function storedEvent(event: RecordedEvent & { position?: { commit: bigint } }): StoredEvent {
-  const { streamId, revision, position, id, type, data, metadata } = event;
-  return {
-    stream: streamId,
-    ...streamParts(streamId),
-    revision,
-    position: position?.commit ?? 0n,
-    eventId: id,
-    type,
-    data: data as JsonObject,
-    metadata: (metadata ?? {}) as unknown as Envelope,
-  };
-}
-
-const UNAVAILABLE = [
-  UnavailableError,
-  CancelledError,
-  NotLeaderError,
-  TimeoutError,
-  DeadlineExceededError,
-  NoAnswer,
-];
-
-function appendFailure(stream: string, error: unknown): Error {
-  if (error instanceof WrongExpectedVersionError) return new LostRace();
-  if (error instanceof StreamDeletedError) return new StreamNotFound(stream);
-  if (error instanceof NotLeaderError) return new StoreUnavailable(error.message, { cause: error });
-  if (error instanceof MaxAppendSizeExceededError)
-    return new Error(`the event store takes less in one append than is configured: ${error.message}`, {
-      cause: error,
-    });
-  if (UNAVAILABLE.some((each) => error instanceof each) || isRaw(error))
-    return new UncertainAppend('the append was not answered', { cause: error });
-  return error instanceof Error ? error : new Error(String(error));
-}
-
-function readFailure(stream: string, error: unknown): Error {
-  if (error instanceof StreamDeletedError) return new StreamNotFound(stream);
-  if (UNAVAILABLE.some((each) => error instanceof each) || isRaw(error))
-    return new StoreUnavailable('the event store cannot be reached', { cause: error });
-  return error instanceof Error ? error : new Error(String(error));
-}
-
-/** The client hands on the failure of its feature list as the raw gRPC error (protocol 1.2). */
-function isRaw(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && 'details' in error;
 }

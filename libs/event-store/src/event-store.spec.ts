@@ -2,13 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { digestOf } from '#libs/canonical';
 import { startEventStore } from '#libs/embedded/event-store';
 import { Vault, isSealed } from '#libs/vault';
-import { counter } from './counter.js';
+import { type CounterCall, add, ana, call, counter, noon, open } from './examples.js';
 import {
   AppendTooLarge,
-  type CommandCall,
   EventStore,
   IdempotencyKeyReused,
   NotPermitted,
@@ -22,14 +20,6 @@ import {
 } from './index.js';
 
 type Running = Awaited<ReturnType<typeof startEventStore>>;
-type CounterCall = CommandCall<
-  ReturnType<typeof counter.load>,
-  Parameters<typeof counter.decider.decide>[0],
-  number
->;
-
-const ana = '3f1a4c1e-0b55-4f0e-9a55-0a7d5a1f0001';
-const noon = '2026-03-01T12:00:00.000Z';
 const later = (ms: number) => new Date(Date.parse(noon) + ms).toISOString();
 const hours = 60 * 60 * 1000;
 
@@ -50,35 +40,6 @@ afterAll(async () => {
   await server.close();
   await rm(folder, { recursive: true, force: true });
 });
-
-function call(
-  id: string,
-  command: CounterCall['command'],
-  {
-    context,
-    ...changes
-  }: { context?: Partial<CounterCall['context']> } & Partial<Omit<CounterCall, 'context'>> = {},
-): CounterCall {
-  return {
-    tenant: 'acme',
-    id,
-    command,
-    context: {
-      actor: { sub: 'dana', roles: ['assistant'], actFor: [] },
-      commandId: randomUUID(),
-      bodyDigest: digestOf(command),
-      at: noon,
-      ...context,
-    },
-    answer: (state) => state.total,
-    ...changes,
-  };
-}
-
-const open = (id: string, more: Parameters<typeof call>[2] = {}) =>
-  call(id, { type: 'Open', customerId: ana, title: 'MARKER title' }, { creates: true, ...more });
-const add = (id: string, amount: number, more: Parameters<typeof call>[2] = {}) =>
-  call(id, { type: 'Add', amounts: [amount] }, more);
 
 async function opened(): Promise<string> {
   const id = randomUUID();

@@ -19,6 +19,8 @@ export interface EventStoreOptions {
   readonly maxAppendBytes?: number;
   /** How many streams' folds are kept at most (10,000), within 512 MiB by a rough count. */
   readonly cachedStreams?: number;
+  /** Within which the store answers, in milliseconds (4,000), before it counts as unavailable. */
+  readonly answerMs?: number;
   readonly onNotice?: Notice;
 }
 
@@ -37,16 +39,16 @@ export class EventStore {
 
   private constructor(
     private readonly connection: Connection,
-    private readonly options: Required<Omit<EventStoreOptions, 'snapshots' | 'url'>>,
+    private readonly options: Required<Omit<EventStoreOptions, 'snapshots' | 'url' | 'answerMs'>>,
     snapshots: Snapshots | undefined,
   ) {
     this.folds = new Folds({ connection, snapshots, ...options });
   }
 
   /** Ready to use; the store itself may come up later. */
-  static async connect({ url, snapshots, ...options }: EventStoreOptions): Promise<EventStore> {
+  static async connect({ url, snapshots, answerMs, ...options }: EventStoreOptions): Promise<EventStore> {
     const defaults = { maxAppendBytes: 1024 * 1024, cachedStreams: 10_000, onNotice: () => undefined };
-    return new EventStore(new Connection(url), { ...defaults, ...options }, snapshots);
+    return new EventStore(new Connection(url, answerMs), { ...defaults, ...options }, snapshots);
   }
 
   /** Handles a command: see `handleCommand`. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type DomainEvent, isRefusal } from '#libs/decider';
 import type { Vault } from '#libs/vault';
-import { type Connection, LostRace, UncertainAppend } from './connection.js';
+import type { Connection } from './connection.js';
 import { streamName } from './envelope.js';
 import {
   ConcurrentChange,
@@ -17,6 +17,7 @@ import type { Lanes } from './lanes.js';
 import { type CommandContext, checkSize, prepareEvents } from './prepare.js';
 import type { CommandRecord } from './recent-commands.js';
 import type { StreamKind } from './stream-kind.js';
+import { LostRace, UncertainAppend } from './translate.js';
 
 /** A command, for whom it is, and what its answer is made of. */
 export interface CommandCall<State, Command, Answer> {
@@ -55,7 +56,6 @@ export interface CommandParts {
 
 const RACES = 5;
 const UNANSWERED = 3;
-const PATIENCE_MS = 3000;
 
 /**
  * Every command goes through here: load, judge, append, answer.
@@ -89,7 +89,7 @@ export function handleCommand<State, Command, Event extends DomainEvent, Answer>
         if (end === 'unanswered' && ++unanswered > UNANSWERED)
           throw new StoreUnavailable(`${stream}: no answer`);
       }
-      fold = await reread(parts, kind, fold, unanswered > 0 ? PATIENCE_MS : 0);
+      fold = await reread(parts, kind, fold, unanswered > 0 ? parts.connection.answerMs : 0);
       fresh = true;
     }
   });

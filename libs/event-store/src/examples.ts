@@ -1,5 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { digestOf } from '#libs/canonical';
 import { type EventOf, type Refusal, personal, plain, refuse } from '#libs/decider';
+import type { CommandCall } from './handle-command.js';
 import type { StreamKind } from './stream-kind.js';
 
 export const counterEvents = {
@@ -58,3 +61,41 @@ export const counter: StreamKind<Counter, CounterCommand, CounterEvent> = {
     },
   },
 };
+
+export const ana = '3f1a4c1e-0b55-4f0e-9a55-0a7d5a1f0001';
+export const noon = '2026-03-01T12:00:00.000Z';
+
+export type CounterCall = CommandCall<Counter, CounterCommand, number>;
+
+/** What a call is otherwise than the usual one. */
+export interface Otherwise extends Partial<Omit<CounterCall, 'context'>> {
+  context?: Partial<CounterCall['context']>;
+}
+
+/** A command of Dana's at noon with an id of its own; its answer is the counter's total. */
+export function call(
+  id: string,
+  command: CounterCommand,
+  { context, ...changes }: Otherwise = {},
+): CounterCall {
+  return {
+    tenant: 'acme',
+    id,
+    command,
+    context: {
+      actor: { sub: 'dana', roles: ['assistant'], actFor: [] },
+      commandId: randomUUID(),
+      bodyDigest: digestOf(command),
+      at: noon,
+      ...context,
+    },
+    answer: (state) => state.total,
+    ...changes,
+  };
+}
+
+export const open = (id: string, otherwise: Otherwise = {}) =>
+  call(id, { type: 'Open', customerId: ana, title: 'MARKER title' }, { creates: true, ...otherwise });
+
+export const add = (id: string, amount: number, otherwise: Otherwise = {}) =>
+  call(id, { type: 'Add', amounts: [amount] }, otherwise);
