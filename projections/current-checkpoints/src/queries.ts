@@ -9,6 +9,9 @@ export interface RunFilters {
   readonly customerId?: string | undefined;
   /** Runs changed at this time or later, ISO 8601 in UTC with milliseconds. */
   readonly updatedSince?: string | undefined;
+  readonly runId?: string | undefined;
+  /** Runs with an approval that can be decided. */
+  readonly pendingApproval?: boolean | undefined;
 }
 
 /** What the caller may see at all: one tenant, and within it all customers or one. */
@@ -34,7 +37,7 @@ export class CheckpointQueries {
   /** @throws InvalidCursor, ReadModelUnavailable */
   async list(
     viewer: Viewer,
-    { status, phase, customerId, updatedSince }: RunFilters,
+    { status, phase, customerId, updatedSince, runId, pendingApproval }: RunFilters,
     page: PageRequest,
     now: string,
   ): Promise<Page<PresentedRun>> {
@@ -44,6 +47,10 @@ export class CheckpointQueries {
       phase !== undefined && { phase },
       updatedSince !== undefined && { updatedAt: { $gte: updatedSince } },
       status !== undefined && withStatus(status, now),
+      runId !== undefined && { runId },
+      pendingApproval === true && {
+        approvals: { $elemMatch: { newest: true, state: 'pending', expiresAt: { $gt: now } } },
+      },
     ].filter((condition) => condition !== false);
     const { items, ...rest } = await this.views.page(viewer.tenant, conditions, page);
     return { ...rest, items: items.map((view) => present(view, now)) };
