@@ -1,0 +1,2 @@
+export { Leases } from './leases.js';
+export type { LeaseRecord } from './leases.js';
