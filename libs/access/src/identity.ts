@@ -33,7 +33,7 @@ export const tokenPayload = z.object({
     .array(z.string())
     .max(50)
     .transform((given) => roles.filter((role) => given.includes(role))),
-  customer_id: z.uuid().optional(),
+  customer_id: z.uuid().toLowerCase().optional(),
   act_for: z.array(subject).max(100).default([]),
   exp: z.number(),
 });
