@@ -4,3 +4,4 @@ export { createLog, Log, nestLogger } from './logger.js';
 export { Metrics } from './metrics.js';
 export { RunningProjections } from './projections.js';
 export type { ProjectionStatus, RunningProjection } from './projections.js';
+export { noticeIn, StoresModule } from './stores.module.js';

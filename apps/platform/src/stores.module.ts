@@ -1,0 +1,94 @@
+import { join } from 'node:path';
+import { type DynamicModule, Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { EventStore } from '#libs/event-store';
+import { Leases } from '#libs/leases';
+import { type Notice, ReadModels } from '#libs/projecting';
+import { Vault } from '#libs/vault';
+import { Clock } from './clock.js';
+import { Config } from './config.js';
+import { Log } from './logger.js';
+import { Metrics } from './metrics.js';
+import { RunningProjections } from './projections.js';
+
+/** Where libraries tell of what went wrong and was coped with. */
+export function noticeIn(log: Log): Notice {
+  return (text, fields) => log.warn(fields, text);
+}
+
+/** Closes the stores once, after everything that uses them: HTTP is closed and the runners have drained by then. */
+@Injectable()
+class ClosingStores implements OnApplicationShutdown {
+  constructor(
+    private readonly store: EventStore,
+    private readonly leases: Leases,
+    private readonly models: ReadModels,
+  ) {}
+
+  /** The event store first: it still saves snapshots. */
+  async onApplicationShutdown(): Promise<void> {
+    await this.store.close();
+    await this.leases.disconnect();
+    await this.models.close();
+  }
+}
+
+/** The stores of the process, its settings, its log, its metrics and its clock, each by its class. */
+@Global()
+@Module({})
+export class StoresModule {
+  /** @throws Error at start-up when a store's address is missing, or the key folder cannot be opened. */
+  static with(config: Config, log: Log, clock = new Clock()): DynamicModule {
+    const given = [
+      { provide: Config, useValue: config },
+      { provide: Log, useValue: log },
+      { provide: Clock, useValue: clock },
+      Metrics,
+      RunningProjections,
+    ];
+    return {
+      module: StoresModule,
+      providers: [...given, ...connected, ClosingStores],
+      exports: [...given, ...connected],
+    };
+  }
+}
+
+const connected = [
+  {
+    provide: Vault,
+    inject: [Config],
+    useFactory: ({ dataFolder }: Config) => Vault.open({ folder: join(dataFolder, 'keys') }),
+  },
+  {
+    provide: ReadModels,
+    inject: [Config],
+    useFactory: (config: Config) => ReadModels.connect({ url: mongoUrl(config) }),
+  },
+  {
+    provide: Leases,
+    inject: [Config],
+    useFactory: (config: Config) => Leases.connect({ url: mongoUrl(config) }),
+  },
+  {
+    provide: EventStore,
+    inject: [Config, Vault, Log],
+    useFactory: (config: Config, vault: Vault, log: Log) =>
+      EventStore.connect({
+        url: eventStoreUrl(config),
+        vault,
+        maxAppendBytes: config.appendLimit,
+        cachedStreams: config.cachedStreams,
+        onNotice: noticeIn(log),
+      }),
+  },
+];
+
+function mongoUrl({ mongoUrl: url }: Config): string {
+  if (url === undefined) throw new Error('WAYMARK_MONGODB_URL is not set, and no document store was started');
+  return url;
+}
+
+function eventStoreUrl({ eventStoreUrl: url }: Config): string {
+  if (url === undefined) throw new Error('WAYMARK_EVENTSTORE_URL is not set, and no event store was started');
+  return url;
+}
