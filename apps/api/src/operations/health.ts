@@ -1,0 +1,42 @@
+import { Injectable } from '@nestjs/common';
+import { RunningProjections } from '#apps/platform';
+import { EventStore } from '#libs/event-store';
+import { ReadModels } from '#libs/projecting';
+
+export interface Health {
+  readonly ready: boolean;
+  readonly eventStore: 'up' | 'down';
+  readonly documentStore: 'up' | 'down';
+  readonly projections: { readonly name: string; readonly status: string; readonly lagEvents: number }[];
+}
+
+/** Whether the process can do its work: both stores answer, and every projection it runs has caught up. */
+@Injectable()
+export class HealthCheck {
+  constructor(
+    private readonly store: EventStore,
+    private readonly models: ReadModels,
+    private readonly running: RunningProjections,
+  ) {}
+
+  async check(): Promise<Health> {
+    const [eventStore, documentStore] = await Promise.all([up(this.store.ping()), up(this.models.ping())]);
+    const projections = this.running
+      .statuses()
+      .map(({ name, status, lagEvents }) => ({ name, status, lagEvents }));
+    const current = projections.every(({ status }) => status === 'live');
+    return {
+      ready: eventStore === 'up' && documentStore === 'up' && current,
+      eventStore,
+      documentStore,
+      projections,
+    };
+  }
+}
+
+async function up(ping: Promise<void>): Promise<'up' | 'down'> {
+  return ping.then(
+    () => 'up',
+    () => 'down',
+  );
+}

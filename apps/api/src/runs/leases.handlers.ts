@@ -1,0 +1,138 @@
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CheckpointQueries, present, type PresentedRun } from '#projections/current-checkpoints';
+import { sha256 } from '#libs/canonical';
+import { isRefusal } from '#libs/decider';
+import { run as rules, runStream } from '#libs/domain/runs';
+import { EventStore, type Handled } from '#libs/event-store';
+import { type LeaseRecord, Leases } from '#libs/leases';
+import type { Call } from '../calls.js';
+import { notFound, Problem } from '../problems.js';
+import { ATTEMPTS, HeldLeases, streamOf } from './held-leases.js';
+import { contextOf, runIdOf } from './runs.js';
+import type { LeaseBody, ResumeBody } from './runs.schemas.js';
+
+interface Resumed {
+  run: PresentedRun;
+  leaseToken: string;
+  leaseExpiresAt: string;
+  recheck: { unchanged: string[]; changed: string[]; unavailable: string[] };
+}
+
+export class ResumeRun extends Command<Handled<Resumed>> {
+  constructor(readonly call: Call<ResumeBody>) {
+    super();
+  }
+}
+
+/** Thrown out of the rule: the lease may be taken, once the heartbeats of the one that stands are closed. */
+class CloseFirst extends Error {
+  constructor(readonly number: number) {
+    super('the heartbeats must be closed first');
+  }
+}
+
+/**
+ * Takes the lease. The record of heartbeats is closed first, and only then is the new lease appended: a crash
+ * between the two leaves the run free and the old token valid until a newer one stands. A repeat of a command that
+ * is known is answered before either.
+ */
+@CommandHandler(ResumeRun)
+export class ResumeRunHandler implements ICommandHandler<ResumeRun> {
+  constructor(
+    private readonly store: EventStore,
+    private readonly leases: Leases,
+    private readonly queries: CheckpointQueries,
+  ) {}
+
+  async execute({ call }: ResumeRun): Promise<Handled<Resumed>> {
+    const secret = call.command.derive('lease-secret');
+    const handled = await this.take(call, sha256(secret));
+    const { number, expiresAt } = handled.answer;
+    const view = await this.queries.run({ tenant: call.who.tenant }, runIdOf(call));
+    if (!view) throw notFound();
+    const recheck = { unchanged: [], changed: [], unavailable: [] };
+    const answer = {
+      run: present(view, call.at),
+      leaseToken: `${number}.${secret}`,
+      leaseExpiresAt: expiresAt,
+      recheck,
+    };
+    return { ...handled, answer };
+  }
+
+  private async take(call: Call<ResumeBody>, secretDigest: string) {
+    const stream = streamOf(call);
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+      const seen = await this.leases.read(stream);
+      try {
+        return await this.append(call, secretDigest, seen);
+      } catch (error) {
+        if (!(error instanceof CloseFirst)) throw error;
+        const behind = seen !== undefined && seen.number > error.number;
+        if (behind) await this.store.fold(runStream, call.who.tenant, runIdOf(call));
+        else await this.leases.close(stream, error.number, seen);
+      }
+    }
+    throw new Problem(
+      'concurrent-change',
+      'Others resumed the run at the same time.',
+      {},
+      { 'retry-after': '1' },
+    );
+  }
+  private append(call: Call<ResumeBody>, secretDigest: string, seen: LeaseRecord | undefined) {
+    const { who, at, body } = call;
+    const decide: typeof rules.decide = (command, state) => {
+      const outcome = rules.decide(command, state);
+      const number = state.lease?.number;
+      const closed = number === undefined || (seen?.number === number && seen.closed);
+      if (!closed && !isRefusal(outcome)) throw new CloseFirst(number);
+      return outcome;
+    };
+    return this.store.handle(
+      { ...runStream, decider: { ...rules, decide } },
+      {
+        tenant: who.tenant,
+        id: runIdOf(call),
+        context: contextOf(call),
+        command: { type: 'TakeLease', at, holder: who.sub, secretDigest, ...body, ...(seen && { seen }) },
+        permit: ({ started }) => call.judge({ customerId: started?.customerId, takeOver: body.takeOver }),
+        answer: ({ lease }) => ({ number: lease?.number ?? 0, expiresAt: lease?.expiresAt ?? at }),
+      },
+    );
+  }
+}
+
+export class ExtendLease extends Command<{ leaseExpiresAt: string }> {
+  constructor(readonly call: Call<LeaseBody>) {
+    super();
+  }
+}
+
+@CommandHandler(ExtendLease)
+export class ExtendLeaseHandler implements ICommandHandler<ExtendLease> {
+  constructor(private readonly held: HeldLeases) {}
+
+  async execute({ call }: ExtendLease) {
+    const { number, leaseSeconds } = await this.held.newest(call);
+    const leaseExpiresAt = new Date(Date.parse(call.at) + leaseSeconds * 1000).toISOString();
+    return { leaseExpiresAt: await this.held.extend(call, number, leaseExpiresAt) };
+  }
+}
+
+export class ReturnLease extends Command<{ returned: true }> {
+  constructor(readonly call: Call<LeaseBody>) {
+    super();
+  }
+}
+
+@CommandHandler(ReturnLease)
+export class ReturnLeaseHandler implements ICommandHandler<ReturnLease> {
+  constructor(private readonly held: HeldLeases) {}
+
+  async execute({ call }: ReturnLease) {
+    const { number } = await this.held.newest(call);
+    await this.held.giveBack(call, number);
+    return { returned: true as const };
+  }
+}

@@ -1,0 +1,34 @@
+import { Module } from '@nestjs/common';
+import { HeldLeases } from './held-leases.js';
+import { ExtendLeaseHandler, ResumeRunHandler, ReturnLeaseHandler } from './leases.handlers.js';
+import { RunsController } from './runs.controller.js';
+import * as handlers from './runs.handlers.js';
+import { ListRunsHandler, ReadRunHandler, ReadTimelineHandler } from './runs.queries.js';
+import { Runs } from './runs.js';
+import { StateLimit } from './state-limit.js';
+
+@Module({
+  controllers: [RunsController],
+  providers: [
+    Runs,
+    StateLimit,
+    HeldLeases,
+    handlers.StartRunHandler,
+    handlers.EnterPhaseHandler,
+    handlers.RecordStepHandler,
+    handlers.SaveDraftHandler,
+    handlers.RequestApprovalHandler,
+    handlers.SaveWorkerStateHandler,
+    handlers.CompleteRunHandler,
+    handlers.FailRunHandler,
+    handlers.CancelRunHandler,
+    ResumeRunHandler,
+    ExtendLeaseHandler,
+    ReturnLeaseHandler,
+    ReadRunHandler,
+    ListRunsHandler,
+    ReadTimelineHandler,
+  ],
+  exports: [Runs],
+})
+export class RunsModule {}

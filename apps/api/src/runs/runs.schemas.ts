@@ -1,0 +1,168 @@
+import { z } from 'zod';
+import type { Json } from '#libs/canonical';
+import { lossNotice } from '#libs/domain/losses';
+
+/** Text for people: no NUL, which is no character of any text. */
+export const text = (most: number, least = 1) =>
+  z
+    .string()
+    .min(least)
+    .max(most)
+    .refine((value) => !value.includes('\0'), 'must not hold a NUL character');
+
+export const id = z.uuid().toLowerCase();
+const name = text(200);
+const digest = z.string().regex(/^[0-9a-f]{64}$/, '64 lower-case hex digits');
+
+/** Any JSON value, which the parser of the body has checked already. */
+const json = z
+  .custom<Json>((value) => value !== undefined, 'is required')
+  .meta({ description: 'Any JSON value.' });
+
+const stepId = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/,
+    'up to 128 of letters, digits and ._:-, first a letter or digit',
+  );
+const draftId = z.string().regex(/^[a-z0-9-]{1,64}$/, 'up to 64 of a-z, 0-9 and -');
+
+export const startBody = z.strictObject({
+  runId: id.optional(),
+  workflow: z.strictObject({ name, version: name }),
+  customerId: id,
+  conversationId: id.optional(),
+  input: json.optional(),
+});
+export type StartBody = z.infer<typeof startBody>;
+
+export const resumeBody = z.strictObject({
+  workerId: name,
+  leaseSeconds: z.int().min(5).max(600).default(60),
+  takeOver: z.boolean().default(false),
+});
+export type ResumeBody = z.infer<typeof resumeBody>;
+
+export const leaseBody = z.strictObject({
+  leaseToken: z
+    .string()
+    .regex(/^[1-9]\d{0,14}\.[0-9a-f]{64}$/, 'a lease token, as resuming the run answered it'),
+});
+export type LeaseBody = z.infer<typeof leaseBody>;
+
+export const phaseBody = z.strictObject({ phase: name });
+export type PhaseBody = z.infer<typeof phaseBody>;
+
+export const stepBody = z.strictObject({
+  stepId,
+  name,
+  kind: z.enum(['tool', 'model', 'human', 'system']),
+  status: z.enum(['started', 'completed', 'failed']),
+  input: json.optional(),
+  output: json.optional(),
+  error: json.optional(),
+});
+export type StepBody = z.infer<typeof stepBody>;
+
+export const draftBody = z.strictObject({
+  kind: z.literal('claim'),
+  content: lossNotice.refine(
+    (notice) => !JSON.stringify(notice).includes('\\u0000'),
+    'must not hold a NUL character',
+  ),
+});
+export type DraftBody = z.infer<typeof draftBody>;
+
+export const approvalBody = z.strictObject({
+  draftId,
+  draftVersion: z.int().min(1),
+  summary: text(4000),
+  basedOn: z.array(name).max(200),
+  expiresInSeconds: z.int().min(60).max(2_592_000),
+});
+export type ApprovalBody = z.infer<typeof approvalBody>;
+
+export const stateBody = z.strictObject({ state: json, label: name.optional() });
+export type StateBody = z.infer<typeof stateBody>;
+
+export const statePatch = json.meta({ description: 'A JSON merge patch (RFC 7396).' });
+
+export const endBody = z.strictObject({ reason: text(2000, 0).optional(), output: json.optional() });
+export type EndBody = z.infer<typeof endBody>;
+
+export const runQuery = {
+  status: z
+    .enum(['completed', 'failed', 'cancelled', 'needs-attention', 'filing', 'approved', 'waiting', 'open'])
+    .optional(),
+  phase: name.optional(),
+  customerId: id.optional(),
+  updatedSince: z.iso
+    .datetime({ offset: true })
+    .transform((time) => new Date(time).toISOString())
+    .optional(),
+};
+
+const at = z.iso.datetime({ precision: 3 });
+const appended = { revision: z.string(), position: z.string() };
+
+export const started = z.object({ runId: id, status: z.string(), startedAt: at, ...appended });
+export const entered = z.object({ phase: z.string(), ...appended });
+export const recorded = z.object({ stepId: z.string(), status: stepBody.shape.status, ...appended });
+export const drafted = z.object({ draftId, draftVersion: z.int(), digest, ...appended });
+export const saved = z.object({ savedAt: at, label: z.string().optional(), ...appended });
+export const ended = z.object({
+  status: z.enum(['completed', 'failed', 'cancelled']),
+  endedAt: at,
+  ...appended,
+});
+export const extended = z.object({ leaseExpiresAt: at });
+export const returned = z.object({ returned: z.literal(true) });
+export const requested = z.object({
+  approvalId: z.string(),
+  digest,
+  expiresAt: at,
+  requires: z.object({
+    signatures: z.int(),
+    authority: z.object({ amount: z.string(), currency: z.string() }),
+  }),
+  ...appended,
+});
+
+/** What everybody who may read a run is shown; a customer no more than this. */
+export const plainRun = z.looseObject({
+  runId: id,
+  customerId: id,
+  workflow: z.object({ name: z.string(), version: z.string() }),
+  status: z.string(),
+  phase: z.string().optional(),
+  startedAt: at,
+  updatedAt: at,
+  revision: z.string(),
+});
+export const runView = plainRun.extend({
+  steps: z.looseObject({ total: z.int(), completed: z.int(), failed: z.int() }),
+  drafts: z.array(z.looseObject({ draftId, draftVersion: z.int(), digest })),
+  approvals: z.array(z.looseObject({ approvalId: z.string(), status: z.string(), expiresAt: at })),
+  workerState: z.looseObject({ state: json, savedAt: at }).optional(),
+  lease: z.object({ number: z.int(), workerId: z.string(), holder: z.string(), expiresAt: at }).optional(),
+});
+export const resumed = z.object({
+  run: runView,
+  leaseToken: z.string(),
+  leaseExpiresAt: at,
+  recheck: z.object({
+    unchanged: z.array(z.string()),
+    changed: z.array(z.object({ name: z.string(), was: json, now: json })),
+    unavailable: z.array(z.string()),
+  }),
+  ...appended,
+});
+export const page = <Item extends z.ZodType>(item: Item) =>
+  z.object({ items: z.array(item), nextCursor: z.string().optional() });
+export const timelineEntry = z.object({
+  revision: z.string(),
+  at,
+  type: z.string(),
+  by: z.string(),
+  text: z.string(),
+});

@@ -1,0 +1,74 @@
+import type { Json } from '#libs/canonical';
+import type { RunEvent } from '#libs/domain/runs';
+import type { EventStore, StoredEvent } from '#libs/event-store';
+import { InvalidCursor } from '#libs/projecting';
+import type { Paging } from '../routes.js';
+
+export interface TimelineEntry {
+  readonly revision: string;
+  readonly at: string;
+  readonly type: string;
+  /** Who caused it. */
+  readonly by: string;
+  readonly text: string;
+}
+
+export interface TimelinePage {
+  readonly items: TimelineEntry[];
+  readonly nextCursor?: string;
+}
+
+type DataOf<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>['data'];
+type Words = { [Type in RunEvent['type']]: (data: DataOf<Type>) => string };
+
+/** Each event in words. Only what is not personal is told, so that nothing has to be opened. */
+const words: Words = {
+  RunStarted: ({ workflow }) => `The run started, in the workflow ${workflow.name} ${workflow.version}.`,
+  LeaseTaken: ({ workerId, number, takenOver }) =>
+    `${workerId} ${takenOver ? 'took the run over' : 'resumed the run'} (lease ${number}).`,
+  PhaseEntered: ({ phase }) => `The run entered the phase ${phase}.`,
+  StepStarted: ({ name, stepId }) => `The step ${name} (${stepId}) started.`,
+  StepCompleted: ({ name, stepId }) => `The step ${name} (${stepId}) was completed.`,
+  StepFailed: ({ name, stepId }) => `The step ${name} (${stepId}) failed.`,
+  DraftSaved: ({ draftId, draftVersion }) => `Version ${draftVersion} of the draft ${draftId} was saved.`,
+  ApprovalRequested: ({ draftId, draftVersion, requestedBy, expiresAt }) =>
+    `${requestedBy.sub} asked for an approval of version ${draftVersion} of the draft ${draftId}, until ${expiresAt}.`,
+  ApprovalGranted: ({ decidedBy }) => `${decidedBy.sub} granted the approval.`,
+  ApprovalDenied: ({ decidedBy }) => `${decidedBy.sub} denied the approval.`,
+  ApprovalWithdrawn: ({ withdrawnBy, because }) =>
+    because === 'run-ended'
+      ? 'The approval was withdrawn, since the run ended.'
+      : `${withdrawnBy.sub} withdrew the approval.`,
+  ApprovalInvalidated: ({ cause }) =>
+    `The approval became invalid: the draft has a version ${cause.draftVersion} since.`,
+  WorkerStateSaved: ({ label }) => `The worker saved its state${label === undefined ? '' : ` (${label})`}.`,
+  FilingStarted: ({ draftId }) => `Filing a claim from the draft ${draftId} started.`,
+  ReceiptNoted: ({ receiptNumber }) => `The claim was filed; its receipt is ${receiptNumber}.`,
+  FilingRefused: ({ code }) => `The claim was not filed: ${code}.`,
+  RunCompleted: () => 'The run was completed.',
+  RunFailed: () => 'The run failed.',
+  RunCancelled: () => 'The run was cancelled.',
+};
+
+/** A page of a run's events, oldest first; the cursor is the revision that the next page begins with. */
+export async function timelineFrom(
+  store: EventStore,
+  stream: string,
+  { limit, cursor = '0' }: Paging,
+): Promise<TimelinePage> {
+  if (!/^\d{1,18}$/.test(cursor)) throw new InvalidCursor('not a cursor that this list gave out');
+  const from = BigInt(cursor);
+  const items: TimelineEntry[] = [];
+  for await (const event of store.read(stream, { from, to: from + BigInt(limit) }))
+    items.push(entryOf(event));
+  const next = items.length > limit ? items.pop() : undefined;
+  return next ? { items, nextCursor: next.revision } : { items };
+}
+
+function entryOf({ type, revision, metadata, data }: StoredEvent): TimelineEntry {
+  const tell = (Object.hasOwn(words, type) ? words[type as RunEvent['type']] : () => type) as (
+    data: Record<string, Json>,
+  ) => string;
+  const { recordedAt, actor } = metadata;
+  return { revision: revision.toString(), at: recordedAt, type, by: actor.sub, text: tell(data) };
+}
