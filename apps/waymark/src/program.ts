@@ -32,6 +32,13 @@ export function program(main: string): Command {
     .command('demo')
     .description("tell one claim's journey against the running server (WAYMARK_URL)")
     .action(() => reporting(async () => (await import('./demo.js')).demo(console.log)));
+  waymark
+    .command('losses <file>')
+    .description('run every row of a CSV file of losses through a server, and check the books')
+    .addOption(new Option('--journal <file>', 'add every acknowledged command to a file').hideHelp())
+    .action((file: string, { journal }: { journal?: string }) =>
+      reporting(async () => (await import('./losses/losses.js')).losses(file, journal, main)),
+    );
   return waymark;
 }
 

@@ -1,0 +1,153 @@
+import { appendFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { Config } from '#apps/platform';
+import { ApiClient } from '../api-client.js';
+import { CannotStart, readRunning, type Running } from '../data-folder.js';
+import { launchServer } from '../launch.js';
+import { tokenIssuer } from '../token.js';
+import { checkBooks, compareReadModels } from './books.js';
+import { type Acknowledged, type Cast, journey, type Outcome, TENANT } from './journey.js';
+import { type LossRow, readLosses, type UnreadableRow } from './rows.js';
+
+const AT_ONCE = 8;
+/** How long a server may be away, as when it is killed and started again. */
+const PATIENCE_MS = 60_000;
+
+/**
+ * Runs every row of a file of losses through a server and checks the books: the server at `WAYMARK_URL`, with the
+ * keys in its data folder, or one of its own on a temporary folder. Run again on the same data after being broken
+ * off, it goes over the same runs and comes to the same books.
+ *
+ * @param journal a file to which every acknowledged command is added, one JSON object a line.
+ * @returns the exit status: 0 only when every row that can be read came to its end and the books balance.
+ */
+export async function losses(file: string, journal: string | undefined, main: string): Promise<number> {
+  const began = performance.now();
+  const { rows, unreadable } = await readLosses(resolve(process.env.INIT_CWD ?? '.', file));
+  const server = await serverToUse(main);
+  try {
+    const cast = await castFor(server);
+    let last = 0n;
+    const acknowledged: Acknowledged = (command) => {
+      if (BigInt(command.position) > last) last = BigInt(command.position);
+      if (journal !== undefined) appendFileSync(journal, JSON.stringify(command) + '\n');
+    };
+    const { outcomes, failures } = await runAll(rows, cast, acknowledged);
+    const books = await checkBooks(outcomes, String(last), cast.adjuster, eachAtOnce);
+    books.wrong.push(...(await compareReadModels(server.dataFolder, await server.running())));
+    return report({
+      rows,
+      unreadable,
+      outcomes,
+      failures,
+      books,
+      seconds: (performance.now() - began) / 1000,
+    });
+  } finally {
+    await server.close();
+  }
+}
+
+interface ServerToUse {
+  url: string;
+  dataFolder: string;
+  /** Where its parts are now; they may have moved when it was started again. */
+  running(): Promise<Running>;
+  close(): Promise<void>;
+}
+
+async function serverToUse(main: string): Promise<ServerToUse> {
+  const url = process.env.WAYMARK_URL;
+  if (url) {
+    const { dataFolder } = Config.from(process.env);
+    const running = async () => {
+      const found = await readRunning(dataFolder);
+      if (found?.url !== new URL(url).origin)
+        throw new CannotStart(
+          `the data folder ${dataFolder} is not that of the server at ${url}: set WAYMARK_DATA`,
+        );
+      return found;
+    };
+    await running();
+    return { url: new URL(url).origin, dataFolder, running, close: async () => undefined };
+  }
+  const dataFolder = await mkdtemp(join(tmpdir(), 'waymark-losses-'));
+  const server = await launchServer(main, {
+    environment: {
+      LOG_LEVEL: 'warn',
+      ...process.env,
+      WAYMARK_DATA: dataFolder,
+      WAYMARK_PORT: '0',
+      WAYMARK_EVENTSTORE_PORT: '0',
+      WAYMARK_MONGODB_PORT: '0',
+    },
+    log: 'inherit',
+  });
+  const close = async () => {
+    await server.stop();
+    await rm(dataFolder, { recursive: true });
+  };
+  return { url: server.ready.url, dataFolder, running: async () => server.ready, close };
+}
+
+async function castFor({ url, dataFolder }: ServerToUse): Promise<Cast> {
+  const issue = await tokenIssuer(Config.from({ ...process.env, WAYMARK_DATA: dataFolder }));
+  const client = async (role: 'assistant' | 'adjuster') => {
+    const token = await issue({ role: [role], sub: `losses-${role}`, tenant: TENANT });
+    return new ApiClient(url, token, PATIENCE_MS);
+  };
+  return { assistant: await client('assistant'), adjuster: await client('adjuster') };
+}
+
+async function runAll(rows: LossRow[], cast: Cast, acknowledged: Acknowledged) {
+  const outcomes: Outcome[] = [];
+  const failures: UnreadableRow[] = [];
+  await eachAtOnce(rows, async (row) => {
+    try {
+      outcomes.push(await journey(row, cast, acknowledged));
+    } catch (error) {
+      failures.push({ line: row.line, reason: error instanceof Error ? error.message : String(error) });
+    }
+  });
+  return { outcomes, failures };
+}
+
+async function eachAtOnce<Item>(items: Item[], work: (item: Item) => Promise<void>): Promise<void> {
+  const waiting = items[Symbol.iterator]();
+  const worker = async () => {
+    for (const item of waiting) await work(item);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
+
+interface Result {
+  rows: LossRow[];
+  unreadable: UnreadableRow[];
+  outcomes: Outcome[];
+  failures: UnreadableRow[];
+  books: Awaited<ReturnType<typeof checkBooks>>;
+  seconds: number;
+}
+
+function report({ rows, unreadable, outcomes, failures, books, seconds }: Result): number {
+  const granted = outcomes.filter((outcome) => outcome.filed !== undefined).length;
+  for (const { line, reason } of unreadable) console.log(`line ${line} left out: ${reason}`);
+  for (const { line, reason } of failures) console.log(`line ${line} failed: ${reason}`);
+  console.log(`runs ${outcomes.length}`);
+  console.log(`granted ${granted}`);
+  console.log(`denied ${outcomes.length - granted}`);
+  console.log(`claims ${books.claims}`);
+  console.log(`receipts ${books.receipts}`);
+  console.log(`duplicates ${rows.filter((row) => row.duplicate).length}`);
+  console.log(`seconds ${seconds.toFixed(1)}`);
+  for (const text of books.wrong) console.log(`wrong: ${text}`);
+  const balance =
+    failures.length === 0 &&
+    books.wrong.length === 0 &&
+    books.claims === granted &&
+    books.receipts === granted;
+  console.log(balance ? 'books balance' : 'books do not balance');
+  return balance ? 0 : 1;
+}
