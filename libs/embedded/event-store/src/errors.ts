@@ -1,6 +1,5 @@
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import { LogUnwritable } from './log.js';
-import { DamagedLog } from './segments.js';
+import { DamagedLog, LogUnwritable } from './segments.js';
 import { InvalidRequest } from './proposed.js';
 import type { Expected } from './streams.js';
 

@@ -17,6 +17,7 @@ import {
   DamagedLog,
   type Location,
   type LogOptions,
+  LogUnwritable,
   SEGMENT_HEADER,
   SEGMENT_MAGIC,
   SEGMENT_SPAN,
@@ -25,18 +26,6 @@ import {
   segmentOf,
   writeAll,
 } from './segments.js';
-
-/** Nothing of the write is on disk. `lasting`: the disk failed a sync, so no write is tried before a restart. */
-export class LogUnwritable extends Error {
-  override readonly name = 'LogUnwritable';
-  constructor(
-    readonly lasting: boolean,
-    options: { cause: unknown },
-  ) {
-    const reason = options.cause instanceof Error ? options.cause.message : String(options.cause);
-    super(`the event store cannot write: ${reason}${lasting ? '; it must be restarted' : ''}`, options);
-  }
-}
 
 const FULL_DISK = ['ENOSPC', 'EDQUOT', 'EFBIG'];
 

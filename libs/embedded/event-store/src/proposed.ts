@@ -25,6 +25,8 @@ export interface RawEvent {
 export const ALL_STREAM = '$all';
 /** Bytes of a stream name or an event type. */
 export const NAME_LIMIT = 4096;
+/** A larger event could be stored and never read: clients receive at most 17 MiB. */
+const EVENT_LIMIT = 16 * 1024 * 1024;
 const ID_LENGTH = 16;
 const REQUIRED = ['type', 'content-type'];
 const NIL = Buffer.alloc(ID_LENGTH);
@@ -38,6 +40,8 @@ export function proposed(raw: RawEvent): ProposedEvent {
   if (type.length > NAME_LIMIT) throw new InvalidRequest(`event type is longer than ${NAME_LIMIT} bytes`);
   if (id?.length !== ID_LENGTH || id.equals(NIL))
     throw new InvalidRequest('event id must be a UUID other than zero');
+  if (data.length + metadata.length > EVENT_LIMIT)
+    throw new InvalidRequest(`event is larger than ${EVENT_LIMIT} bytes`);
   return { id, type, json: contentType === 'application/json', metadata, data };
 }
 

@@ -4,11 +4,11 @@ import { segmentOf } from './segments.js';
 import type { RecentEvents } from './recent.js';
 import { StoredEvent } from './record.js';
 
-/** One page of a read: bounded, so that no reader holds more than this whatever it asks for. */
-const PAGE_EVENTS = 512;
-const PAGE_BYTES = 1024 * 1024;
+/** One page of a read: bounded, because a reader whose client is slow holds on to it. */
+const PAGE_EVENTS = 128;
+const PAGE_BYTES = 256 * 1024;
 /** Events closer than this on disk are fetched in one read. */
-const GAP_BYTES = 16 * 1024;
+const GAP_BYTES = 4 * 1024;
 
 export type Direction = 'forwards' | 'backwards';
 

@@ -119,10 +119,12 @@ export async function readStream(
     last,
   );
   await deliver(store, options, outlet, {
-    next: direction === 'forwards' ? Math.max(from, window.first) : from,
+    next: direction === 'forwards' ? Math.max(from, window.first) : Math.min(from, last),
+    step: direction === 'forwards' ? 1 : -1,
+    first: window.first,
+    last,
     page: (next, limit) => store.reader.streamPage(stream, next, direction, limit),
-    after: (event) => event.revision + (direction === 'forwards' ? 1 : -1),
-    within: (event) => event.revision >= window.first && event.revision <= last,
+    at: (event) => event.revision,
     shows: (event) => window.shows(event),
   });
   return 'done';
@@ -140,13 +142,15 @@ export async function readAll(store: EventStore, options: ReadOptions, outlet: O
   const bound = boundOf(target, () => target.getPosition()?.getCommitPosition());
   const direction = directionOf(options);
   const last = store.catalogue.lastPosition;
-  const step = direction === 'forwards' ? 1 : -1;
   const filter = filterOf(options);
+  const start = allStart(bound, direction, last);
   await deliver(store, options, outlet, {
-    next: allStart(bound, direction, last),
+    next: direction === 'forwards' ? Math.max(start, 1) : Math.min(start, last),
+    step: direction === 'forwards' ? 1 : -1,
+    first: 1,
+    last,
     page: (next, limit) => store.reader.allPage(next, direction, limit),
-    after: (event) => event.position + step,
-    within: (event) => event.position <= last,
+    at: (event) => event.position,
     shows: (event) => !filter || filter(event),
   });
 }
@@ -156,33 +160,35 @@ function allStart(bound: Bound, direction: Direction, last: number): number {
   return bound === 'start' ? 0 : bound === 'end' ? last : bound - 1;
 }
 
+/** A walk over revisions or positions, from `next` on by `step`, as long as it stays from `first` to `last`. */
 interface Walk {
   next: number;
+  readonly step: 1 | -1;
+  readonly first: number;
+  readonly last: number;
   page(next: number, limit: number): StoredEvent[];
-  after(event: StoredEvent): number;
-  /** Where the read ends, other than by count. */
-  within(event: StoredEvent): boolean;
+  at(event: StoredEvent): number;
   /** Whether an event is delivered; hidden ones do not count. */
   shows(event: StoredEvent): boolean;
 }
 
+const isWithin = (walk: Walk): boolean => walk.next >= walk.first && walk.next <= walk.last;
+
 async function deliver(store: EventStore, options: ReadOptions, outlet: Outlet, walk: Walk): Promise<void> {
   const encode = encodeFor(store, options.getResolveLinks());
   let left = options.hasCount() ? Number(options.getCount()) : Number.MAX_SAFE_INTEGER;
-  while (left > 0 && !outlet.closed) {
-    const page = walk.page(walk.next, left);
-    if (page.length === 0) return;
-    for (const event of page) {
-      if (!walk.within(event)) return;
-      walk.next = walk.after(event);
+  while (left > 0 && isWithin(walk)) {
+    for (const event of walk.page(walk.next, left)) {
+      if (!isWithin(walk)) return;
+      walk.next = walk.at(event) + walk.step;
       if (!walk.shows(event)) continue;
       outlet.write(encode(event));
       left -= 1;
-      if (left === 0) return;
       if (outlet.full) await outlet.room();
-      if (outlet.closed) return;
+      if (outlet.closed || left === 0) return;
     }
-    await nextTurn();
+    if (isWithin(walk)) await nextTurn();
+    if (outlet.closed) return;
   }
 }
 

@@ -13,6 +13,18 @@ export class DamagedLog extends Error {
   }
 }
 
+/** Nothing of the write is on disk. `lasting`: the disk failed a sync, so no write is tried before a restart. */
+export class LogUnwritable extends Error {
+  override readonly name = 'LogUnwritable';
+  constructor(
+    readonly lasting: boolean,
+    options: { cause: unknown },
+  ) {
+    const reason = options.cause instanceof Error ? options.cause.message : String(options.cause);
+    super(`the event store cannot write: ${reason}${lasting ? '; it must be restarted' : ''}`, options);
+  }
+}
+
 export interface LogOptions {
   readonly folder: string;
   readonly salt: number;

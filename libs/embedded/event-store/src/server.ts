@@ -22,7 +22,7 @@ import {
 } from './errors.js';
 import { isErrno } from './folder.js';
 import { OpenCalls, type Outlet } from './outlet.js';
-import { ALL_STREAM, streamName } from './proposed.js';
+import { ALL_STREAM, InvalidRequest, streamName } from './proposed.js';
 import {
   features,
   featuresService,
@@ -127,10 +127,10 @@ export class StoreServer {
     });
   }
 
-  /** Takes no more calls, lets queued appends be answered, then ends every open call with UNAVAILABLE. */
+  /** Refuses what is new, lets queued appends be answered, then ends every open call with UNAVAILABLE. */
   async stop(): Promise<void> {
     this.stopping = true;
-    await this.store.settled();
+    await this.store.drain();
     this.calls.failAll(unavailable('the event store is stopping'));
     await new Promise<void>((resolve) => {
       const force = setTimeout(() => {
@@ -154,7 +154,7 @@ export class StoreServer {
       else if (options.hasStream() || options.hasAll()) await this.serve(options, outlet);
       else outlet.fail(invalidArgument('the read must name a stream or all'));
     } catch (error) {
-      outlet.fail(failureOf(error));
+      outlet.fail(error instanceof InvalidRequest ? invalidArgument(error.message) : failureOf(error));
     }
   }
 

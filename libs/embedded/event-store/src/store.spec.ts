@@ -2,9 +2,8 @@ import * as fs from 'node:fs';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { LogUnwritable } from './log.js';
 import type { ProposedEvent } from './record.js';
-import { DamagedLog } from './segments.js';
+import { DamagedLog, LogUnwritable } from './segments.js';
 import { EventStore } from './store.js';
 
 type Fs = typeof fs;

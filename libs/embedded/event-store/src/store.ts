@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Catalogue, type StreamState } from './catalogue.js';
 import { type Commit, GroupCommit } from './commits.js';
 import { SegmentLog } from './log.js';
-import type { Location, LogOptions } from './segments.js';
+import { type Location, type LogOptions, LogUnwritable } from './segments.js';
 import { messageOf } from './errors.js';
 import { EventReader } from './reader.js';
 import { RecentEvents, RecentIds } from './recent.js';
@@ -39,6 +39,8 @@ interface Assigned {
 }
 
 const EMPTY = Buffer.alloc(0);
+/** The index keeps positions in 32 bits. */
+const POSITION_LIMIT = 2 ** 32;
 /** An id that no event has: deleting asks the rules like an append that cannot be a re-send. */
 const NO_ID = [''];
 
@@ -58,6 +60,7 @@ export class EventStore {
   private drained: (() => void)[] = [];
   private assignedPosition: number;
   private touched = new Set<StreamState>();
+  private draining = false;
 
   constructor(
     private readonly options: LogOptions,
@@ -82,7 +85,8 @@ export class EventStore {
   }
 
   /** Sections 2.2 to 2.4. Rejects with `LogUnwritable` when nothing of it is on disk and nothing will be. */
-  append(name: string, expected: Expected, events: readonly ProposedEvent[]): Promise<Answer> {
+  async append(name: string, expected: Expected, events: readonly ProposedEvent[]): Promise<Answer> {
+    this.checkOpen(events.length);
     const ids = events.map((event) => event.id.toString('latin1', 0, 16));
     const facts = this.facts(name);
     const verdict = decide(facts, expected, ids, this.knownIds(name));
@@ -101,7 +105,8 @@ export class EventStore {
   }
 
   /** Soft delete, section 5.2: hides what the stream has and drops its metadata. */
-  delete(name: string, expected: Expected): Promise<Answer> {
+  async delete(name: string, expected: Expected): Promise<Answer> {
+    this.checkOpen(1);
     const facts = this.facts(name);
     const refusal = refusalOf(decide(facts, expected, NO_ID, this.knownIds(name)));
     if (refusal) return this.answer(refusal);
@@ -111,7 +116,8 @@ export class EventStore {
   }
 
   /** Hard delete, section 5.4: the stream can never be used again. */
-  tombstone(name: string, expected: Expected): Promise<Answer> {
+  async tombstone(name: string, expected: Expected): Promise<Answer> {
+    this.checkOpen(1);
     const facts = this.facts(name);
     const refusal = refusalOf(decide(facts, expected, NO_ID, this.knownIds(name)));
     if (refusal) return this.answer(refusal);
@@ -155,14 +161,15 @@ export class EventStore {
     };
   }
 
-  /** Resolves when every append accepted so far is answered. */
-  settled(): Promise<void> {
+  /** From now on refuses appends; resolves when those accepted before are answered. */
+  drain(): Promise<void> {
+    this.draining = true;
     return this.commits.settled();
   }
 
   /** Answers what is queued, then closes the files; nothing may be asked of the store afterwards. */
   async close(): Promise<void> {
-    await this.commits.settled();
+    await this.drain();
     try {
       this.log.finish(this.catalogue.lastPosition + 1);
     } catch (error) {
@@ -170,6 +177,12 @@ export class EventStore {
     } finally {
       this.log.close();
     }
+  }
+
+  private checkOpen(more: number): void {
+    if (this.draining) throw new LogUnwritable(false, { cause: new Error('it is stopping') });
+    if (this.assignedPosition + more >= POSITION_LIMIT)
+      throw new LogUnwritable(true, { cause: new Error(`it holds ${POSITION_LIMIT} events, its most`) });
   }
 
   private facts(name: string): StreamFacts {

@@ -18,6 +18,9 @@ import { CAUGHT_UP, encodeCheckpoint } from './wire.js';
 /** Events examined per checkpoint interval when the client leaves the window to the server. */
 const DEFAULT_WINDOW = 32;
 
+/** After more than this at once others get their turn, also when the subscription is live. */
+const SHORT_PAGE = 32;
+
 export type SubscriptionOutcome = 'closed' | 'stream-deleted';
 
 /** What a subscription walks: a cursor over durable events, moved only by taking a page. */
@@ -36,9 +39,9 @@ interface Source {
 
 /**
  * A catch-up subscription, section 4: confirmation, history, caught-up once, then what is written. It owns a cursor
- * and no queue: a commit only wakes it, and it takes whatever lies behind its cursor, from memory if it is near the
+ * and no queue: a commit only wakes it, and it takes a page of whatever lies behind its cursor, from memory if it is near the
  * head, from the log if it is not. So there is no switch at which an event could be missed or doubled, and a slow
- * client costs nothing but its cursor.
+ * client costs its cursor and one page.
  */
 export async function subscribe(
   store: EventStore,
@@ -77,7 +80,7 @@ async function pump(
       if (outlet.closed) return 'closed';
     }
     if (page.length > 0) {
-      if (!live) await nextTurn();
+      if (!live || page.length > SHORT_PAGE) await nextTurn();
     } else if (source.isOver()) {
       return 'stream-deleted';
     } else if (live) {
