@@ -2,4 +2,4 @@ export { TestStores } from './stores.js';
 export type { RawEvent, Told } from './stores.js';
 export { counterProjection, opened, OWNER, raised, reckon, seen } from './counter.js';
 export type { Counter } from './counter.js';
-export { grantedRun, send, startRun } from './runs.js';
+export { commandOf, grantedCommands, grantedRun, moves, send, startRun, takeLease } from './runs.js';

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { digest, lease, people, salted, seconds, tenant } from '#libs/domain/examples';
+import fc from 'fast-check';
+import { digestOf } from '#libs/canonical';
+import { changed, digest, lease, people, salted, seconds, tenant } from '#libs/domain/examples';
 import { type RunCommand, runStream } from '#libs/domain/runs';
 import { RefusedCommand } from '#libs/event-store';
 import { OWNER } from './counter.js';
@@ -34,33 +36,111 @@ export const startRun = (runId: string): RunCommand => ({
   at: seconds(0),
 });
 
-/** A run whose approval Dana granted at ten past nine, to be executed within a day. */
-export async function grantedRun(
-  stores: TestStores,
-  runId: string,
-): Promise<{ approvalId: string; position: bigint }> {
-  const approvalId = `${runId}.1`;
+export function takeLease(at: string): RunCommand {
   const { secretDigest, holder } = lease;
   const taken = { workerId: 'intake-1', holder, secretDigest, leaseSeconds: 60, takeOver: false };
+  return { type: 'TakeLease', ...taken, at };
+}
+
+/** What makes a run whose approval Dana granted at ten past nine, to be executed within a day. */
+export function grantedCommands(runId: string): RunCommand[] {
+  const draftId = 'collision';
   const asked = {
     summary: 'Rear-ended.',
     basedOn: [],
     requestedBy: people.assistant,
     expiresInSeconds: 3600,
   };
-  const decided = { approvalId, decision: 'grant' as const, digest, decidedBy: people.dana };
-  const commands: RunCommand[] = [
+  const decided = { approvalId: `${runId}.1`, decision: 'grant' as const, digest, decidedBy: people.dana };
+  return [
     startRun(runId),
-    { type: 'TakeLease', ...taken, at: seconds(1) },
-    { type: 'SaveDraft', draftId: 'collision', content: salted, lease, at: seconds(20) },
-    { type: 'RequestApproval', draftId: 'collision', draftVersion: 1, ...asked, lease, at: seconds(30) },
+    takeLease(seconds(1)),
+    { type: 'SaveDraft', draftId, content: salted, lease, at: seconds(20) },
+    { type: 'RequestApproval', draftId, draftVersion: 1, ...asked, lease, at: seconds(30) },
     { type: 'DecideApproval', ...decided, at: seconds(600) },
   ];
+}
+
+/** Sends them; the position is that of the grant. */
+export async function grantedRun(
+  stores: TestStores,
+  runId: string,
+): Promise<{ approvalId: string; position: bigint }> {
   let position = 0n;
-  for (const command of commands) {
+  for (const command of grantedCommands(runId)) {
     const handled = await send(stores, runId, command);
     if (!handled) throw new Error(`${command.type} is refused`);
     position = handled.position;
   }
-  return { approvalId, position };
+  return { approvalId: `${runId}.1`, position };
+}
+
+export interface Move {
+  readonly run: number;
+  readonly kind: RunCommand['type'];
+  readonly pick: number;
+  readonly waitSeconds: number;
+}
+
+const kinds = (...some: RunCommand['type'][]) => fc.constantFrom(...some);
+
+/** Moves of somebody on one of three runs, many of which a rule refuses. */
+export const moves: fc.Arbitrary<Move[]> = fc.array(
+  fc.record({
+    run: fc.nat(2),
+    kind: fc.oneof(
+      { weight: 20, arbitrary: kinds('RecordStep', 'SaveDraft', 'SaveWorkerState', 'EnterPhase') },
+      { weight: 60, arbitrary: kinds('RequestApproval', 'DecideApproval', 'StartFiling') },
+      { weight: 15, arbitrary: kinds('NoteReceipt', 'RefuseFiling', 'WithdrawApproval') },
+      { weight: 2, arbitrary: kinds('CompleteRun', 'FailRun', 'CancelRun') },
+    ),
+    pick: fc.nat(11),
+    waitSeconds: fc.oneof({ weight: 9, arbitrary: fc.nat(9) }, { weight: 1, arbitrary: fc.nat(900) }),
+  }),
+  { minLength: 30, maxLength: 50 },
+);
+
+/** The command that a move is on a run, at a time. */
+export function commandOf({ kind, pick }: Move, runId: string, at: string): RunCommand {
+  const worker = { lease, at };
+  const draftId = ['collision', 'glass'][pick % 2]!;
+  const approvalId = `${runId}.${1 + (pick % 3)}`;
+  const status = (['started', 'completed', 'failed'] as const)[pick % 3]!;
+  switch (kind) {
+    case 'RecordStep':
+      return { type: kind, stepId: `step-${pick % 4}`, name: 'A step', kind: 'tool', status, ...worker };
+    case 'EnterPhase':
+      return { type: kind, phase: `phase-${pick % 2}`, ...worker };
+    case 'SaveWorkerState':
+      return { type: kind, state: { cursor: pick }, ...(pick % 2 && { label: `label-${pick}` }), ...worker };
+    case 'SaveDraft':
+      return { type: kind, draftId, content: pick < 8 ? salted : changed, ...worker };
+    case 'RequestApproval': {
+      const asked = { summary: 's', basedOn: [], requestedBy: people.assistant, expiresInSeconds: 600 };
+      const draftVersion = pick < 9 ? 1 : 2;
+      return { type: kind, draftId, draftVersion, ...asked, executeWithinSeconds: 300, ...worker };
+    }
+    case 'DecideApproval': {
+      const decision = pick % 5 === 0 ? 'deny' : 'grant';
+      const shown = pick < 9 ? digest : digestOf(changed);
+      return { type: kind, approvalId, decision, digest: shown, decidedBy: people.dana, comment: 'c', at };
+    }
+    case 'WithdrawApproval':
+      return { type: kind, approvalId, withdrawnBy: people.assistant, at };
+    case 'StartFiling':
+      return { type: kind, tenant, approvalId, at };
+    case 'NoteReceipt':
+      return { type: kind, approvalId, receiptNumber: `R-${pick % 3}`, filedAt: at, at };
+    case 'RefuseFiling':
+      return { type: kind, approvalId, code: 'already-filed', detail: 'Filed before.', at };
+    case 'CompleteRun':
+    case 'FailRun':
+      return { type: kind, endedBy: people.assistant, reason: 'Done.', output: { pick }, ...worker };
+    case 'CancelRun':
+      return { type: kind, endedBy: people.dana, at };
+    case 'StartRun':
+      return startRun(runId);
+    case 'TakeLease':
+      return takeLease(at);
+  }
 }
