@@ -1,0 +1,1 @@
+export { ProjectorModule, Projections } from './projector.module.js';

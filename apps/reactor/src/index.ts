@@ -1,0 +1,1 @@
+export { ReactorModule, Reactions } from './reactor.module.js';

@@ -1,0 +1,56 @@
+import {
+  type BeforeApplicationShutdown,
+  Injectable,
+  Module,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import { Gauge } from 'prom-client';
+import { Clock, Log, Metrics, noticeIn } from '#apps/platform';
+import { EventStore } from '#libs/event-store';
+import { ReadModels } from '#libs/projecting';
+import { ReactionRunner, type ReactionStatus } from '#libs/reacting';
+import { fileApprovedClaim } from './file-approved-claim.js';
+
+/** The reactions that this process carries out: begun with it, drained before its stores are closed. */
+@Injectable()
+export class Reactions implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly runners: ReactionRunner[];
+
+  constructor(events: EventStore, models: ReadModels, told: Log, clock: Clock) {
+    const notice = noticeIn(told);
+    const reactions = [fileApprovedClaim({ events, now: () => clock.now(), notice })];
+    const stores = { log: events, models, notice };
+    this.runners = reactions.map((reaction) => new ReactionRunner(reaction, stores));
+  }
+
+  statuses(): ReactionStatus[] {
+    return this.runners.map((runner) => runner.status());
+  }
+
+  onApplicationBootstrap(): void {
+    for (const runner of this.runners) runner.start();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    await Promise.all(this.runners.map((runner) => runner.stop()));
+  }
+}
+
+@Module({ providers: [Reactions], exports: [Reactions] })
+export class ReactorModule {
+  constructor(reactions: Reactions, metrics: Metrics) {
+    const gauge = (name: string, help: string, value: (status: ReactionStatus) => number) =>
+      new Gauge({
+        name,
+        help,
+        labelNames: ['reaction'] as const,
+        registers: [metrics],
+        collect() {
+          for (const status of reactions.statuses()) this.set({ reaction: status.name }, value(status));
+        },
+      });
+    gauge('waymark_reaction_unfinished', 'Events heard and not done with.', (it) => it.unfinished);
+    gauge('waymark_reaction_dead_letters', 'Events given up until the next start.', (it) => it.deadLetters);
+    gauge('waymark_reaction_handled', 'Events carried out since the process began.', (it) => it.handled);
+  }
+}
