@@ -1,0 +1,1 @@
+export { MongoSnapshots } from './mongo-snapshots.js';
