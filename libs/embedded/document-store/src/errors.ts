@@ -76,3 +76,13 @@ export function writeConflict(reason: string): StoreError {
 export function notSupported(what: string): StoreError {
   return new StoreError(238, `${what} is not supported by this document store`);
 }
+
+/** The transaction is not there: never begun, aborted, or lost with a crash. */
+export function noTransaction(number: bigint): StoreError {
+  return new StoreError(
+    251,
+    `Given transaction number ${number} does not match any in-progress transactions.`,
+    {},
+    ['TransientTransactionError'],
+  );
+}

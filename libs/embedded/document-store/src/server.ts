@@ -64,11 +64,10 @@ class Connection {
     }
   }
 
-  private send([header, body]: Buffer[]): void {
-    this.socket.cork();
-    this.socket.write(header as Buffer);
-    this.socket.write(body as Buffer);
-    this.socket.uncork();
+  private send(parts: Buffer[]): void {
+    const size = parts.reduce((sum, part) => sum + part.length, 0);
+    if (size <= 65_536) this.socket.write(Buffer.concat(parts, size));
+    else parts.forEach((part) => this.socket.write(part));
   }
 
   private async answer(message: Message): Promise<Reply> {

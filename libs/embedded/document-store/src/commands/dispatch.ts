@@ -1,4 +1,4 @@
-import { StoreError, notSupported } from '../errors.js';
+import { StoreError, noTransaction, notSupported } from '../errors.js';
 import * as options from '../bson/options.js';
 import { toInteger } from '../bson/numbers.js';
 import { BsonType, field, fieldsOf, isNumber, textOf, valueBytes, type Value } from '../bson/values.js';
@@ -32,9 +32,14 @@ export const commands: Readonly<Record<string, Command>> = {
 };
 
 /** Fields any command may carry. */
-const general = new Set(
-  `$db lsid txnNumber autocommit startTransaction readConcern writeConcern maxTimeMS comment
-  $readPreference $clusterTime apiVersion apiStrict apiDeprecationErrors`.split(/\s+/),
+const general = `$db lsid txnNumber autocommit startTransaction readConcern writeConcern maxTimeMS comment
+  $readPreference $clusterTime apiVersion apiStrict apiDeprecationErrors`.split(/\s+/);
+
+const knownFields = new Map(
+  Object.entries(commands).map(([name, { fields }]) => [
+    name,
+    new Set([name, ...general, ...fields.split(' ')]),
+  ]),
 );
 
 /** Options MongoDB has and this store does not: their presence is refused, with their name. */
@@ -71,9 +76,9 @@ export async function dispatch(engine: Engine, peer: Peer, command: Value): Prom
 
 function checkFields(command: Value, name: string, { fields }: Command): void {
   if (fields === '*') return;
-  const known = new Set(fields.split(' '));
+  const known = knownFields.get(name);
   for (const { name: option } of fieldsOf(command)) {
-    if (option === name || known.has(option) || general.has(option)) continue;
+    if (known?.has(option)) continue;
     if (leftOut.has(option)) throw notSupported(`option '${option}' of ${name}`);
     throw new StoreError(40415, `BSON field '${name}.${option}' is an unknown field.`);
   }
@@ -143,11 +148,6 @@ function transactionOf(
     throw new StoreError(256, `Transaction ${number} has been committed.`);
   throw noTransaction(number);
 }
-
-export const noTransaction = (number: bigint): StoreError =>
-  new StoreError(251, `Given transaction number ${number} does not match any in-progress transactions.`, {}, [
-    'TransientTransactionError',
-  ]);
 
 function deadline(milliseconds: number | undefined): () => void {
   if (!milliseconds) return () => undefined;

@@ -1,11 +1,11 @@
-import { StoreError } from '../errors.js';
+import { StoreError, noTransaction } from '../errors.js';
 import { Raw, toValue } from '../bson/encode.js';
 import * as options from '../bson/options.js';
 import { BsonType, field, fieldsOf, valueBytes, type Value } from '../bson/values.js';
 import type { Engine, Request } from '../engine.js';
 import { sessionMinutes } from '../storage/sessions.js';
 import { atOnce } from '../work.js';
-import { noTransaction, type Command } from './dispatch.js';
+import type { Command } from './dispatch.js';
 import { randomBytes } from 'node:crypto';
 
 /**

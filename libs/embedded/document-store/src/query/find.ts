@@ -1,6 +1,6 @@
 import { StoreError } from '../errors.js';
 import { documentValue, type Value } from '../bson/values.js';
-import type { Collection } from '../storage/catalogue.js';
+import type { Collection, Index } from '../storage/catalogue.js';
 import { indexKeys, type IndexField } from '../storage/index-keys.js';
 import type { View } from '../storage/layers.js';
 import { recordKey } from '../storage/catalogue.js';
@@ -43,7 +43,9 @@ export function* slice(found: Found, skip: number, last: number): Found {
 }
 
 /** Matching documents in the order of the plan; a document with several keys in an index comes once. */
-export function* scan(view: View, { collection, index, ranges, reverse, test }: Plan): Found {
+export function* scan(view: View, chosen: Plan): Found {
+  const { collection, index, points, ranges, reverse, test } = chosen;
+  if (index && points) return yield* lookUp(view, chosen, index, reverse ? [...points].reverse() : points);
   const seen = index && index.multikey !== 0 ? new Set<number>() : undefined;
   for (const range of reverse ? [...ranges].reverse() : ranges) {
     let after: Buffer | undefined;
@@ -62,6 +64,18 @@ export function* scan(view: View, { collection, index, ranges, reverse, test }: 
       size = Math.min(size * 4, 256);
       yield breath;
     } while (after);
+  }
+}
+
+function* lookUp(view: View, { collection, test }: Plan, index: Index, points: readonly Buffer[]): Found {
+  const seen = new Set<number>();
+  for (const point of points) {
+    const record = view.get(index.table, point)?.readUIntBE(0, 6);
+    const bytes =
+      record === undefined || seen.has(record) ? undefined : view.get(collection.records, recordKey(record));
+    if (record !== undefined && bytes && test(documentValue(bytes))) yield { record, bytes };
+    seen.add(record ?? 0);
+    yield breath;
   }
 }
 

@@ -19,6 +19,8 @@ export interface Plan {
   readonly index?: Index;
   readonly ranges: readonly KeyRange[];
   readonly reverse: boolean;
+  /** Whole keys of a unique index: each is looked up, nothing is walked. */
+  readonly points?: readonly Buffer[];
   /** The plan already gives the order asked for. */
   readonly sorted: boolean;
   readonly test: Predicate;
@@ -64,8 +66,7 @@ export function plan(collection: Collection, filter: Value, sort?: Value, hint?:
   );
   const best = candidates.reduce<Use | undefined>((a, b) => (a && a.score >= b.score ? a : b), undefined);
   if (!best) return everything;
-  const { index, ranges, reverse, sorted } = best;
-  return { collection, index, ranges, reverse, sorted, test };
+  return { ...best, collection, test };
 }
 
 function naturalOrder(order: Value | undefined): number | undefined {
@@ -98,6 +99,7 @@ export function sameKey(a: Value, b: Value): boolean {
 
 interface Use {
   readonly index: Index;
+  readonly points?: readonly Buffer[];
   readonly ranges: readonly KeyRange[];
   readonly reverse: boolean;
   readonly sorted: boolean;
@@ -127,7 +129,14 @@ function useOf(
   const complete = index.unique && equalities === index.fields.length;
   const score =
     equalities * 10 + (range ? 6 : 0) + (wanted.length > 0 && order !== 0 ? 8 : 0) + (complete ? 50 : 0);
-  return { index, ranges, reverse: order < 0, sorted: order !== 0, score };
+  return {
+    index,
+    ranges,
+    ...(complete ? { points: prefixes } : {}),
+    reverse: order < 0,
+    sorted: order !== 0,
+    score,
+  };
 }
 
 const topKey = Buffer.alloc(8, 0xff);
