@@ -118,7 +118,7 @@ const forbidden = [
     severity: 'error',
     comment: 'Only the command line composes apps.',
     from: { path: '^apps/([^/]+)/', pathNot: '^apps/waymark/' },
-    to: { path: '^apps/', pathNot: ['^apps/$1/', '^apps/platform/'] },
+    to: { path: '^apps/', pathNot: ['^apps/$1/', '^apps/(platform|settings)/'] },
   },
   {
     name: 'nest-stops-at-apps',

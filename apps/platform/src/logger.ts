@@ -1,6 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import { type DestinationStream, type Logger, pino } from 'pino';
-import type { Config } from './config.js';
+import type { Config } from '#apps/settings';
 
 /**
  * The log: one JSON line each on standard output. Bodies, tokens and personal data are never handed to it; what

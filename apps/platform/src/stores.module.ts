@@ -5,7 +5,7 @@ import { Leases } from '#libs/leases';
 import { type Notice, ReadModels } from '#libs/projecting';
 import { Vault } from '#libs/vault';
 import { Clock } from './clock.js';
-import { Config } from './config.js';
+import { Config } from '#apps/settings';
 import { Log } from './logger.js';
 import { Metrics } from './metrics.js';
 import { RunningProjections } from './projections.js';

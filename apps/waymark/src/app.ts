@@ -1,24 +1,17 @@
-import { Controller, Get, Module } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
-import type { Config } from '#apps/platform';
+import { Module } from '@nestjs/common';
+import { ApiModule, createHttpApp } from '#apps/api';
+import { type Clock, createLog, StoresModule } from '#apps/platform';
+import type { Config } from '#apps/settings';
 import type { Service } from './service.js';
 
-@Controller('health')
-class HealthController {
-  @Get('ready')
-  ready() {
-    return { status: 'ready' };
-  }
-}
-
-@Module({ controllers: [HealthController] })
+@Module({})
 class WaymarkModule {}
 
 /** The API, the projections and the reactions in one process, listening. */
-export async function startApp(config: Config): Promise<Service<{ url: string }>> {
-  const adapter = new FastifyAdapter();
-  const app = await NestFactory.create<NestFastifyApplication>(WaymarkModule, adapter, { logger: false });
+export async function startApp(config: Config, clock?: Clock): Promise<Service<{ url: string }>> {
+  const log = createLog(config);
+  const imports = [StoresModule.with(config, log, clock), ApiModule];
+  const app = await createHttpApp({ module: WaymarkModule, imports }, { log });
   await app.listen(config.port, config.host);
   return { ready: { url: await app.getUrl() }, close: () => app.close() };
 }

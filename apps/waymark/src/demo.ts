@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Config } from '#apps/platform';
+import { Config } from '#apps/settings';
 import type { LossNotice } from '#libs/domain/losses';
 import { type Answer, ApiClient, Refused, Unanswered } from './api-client.js';
 import { CannotStart } from './data-folder.js';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Config } from '#apps/platform';
+import type { Config } from '#apps/settings';
 import * as documents from '#libs/embedded/document-store';
 import * as events from '#libs/embedded/event-store';
 import { CannotStart, claim, openDataFolder } from './data-folder.js';

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { Config } from '#apps/platform';
+import { Config } from '#apps/settings';
 import { type Role, roles } from '#libs/access';
 import { forAPerson, runService } from './service.js';
 

@@ -1,4 +1,4 @@
-import { BadSetting } from '#apps/platform';
+import { BadSetting } from '#apps/settings';
 import type { FromChild, ToChild } from './child.js';
 import { CannotStart } from './data-folder.js';
 

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Config } from '#apps/platform';
+import type { Config } from '#apps/settings';
 import { Child } from './child.js';
 import { claim, openDataFolder, removeRunning, type Running, writeRunning } from './data-folder.js';
 import type { EngineUrls } from './engines.js';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Config } from '#apps/platform';
+import type { Config } from '#apps/settings';
 import { issueToken, type Role } from '#libs/access';
 import { Vault } from '#libs/vault';
 import { openDataFolder } from './data-folder.js';

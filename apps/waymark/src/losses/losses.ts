@@ -2,7 +2,7 @@ import { appendFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { Config } from '#apps/platform';
+import { Config } from '#apps/settings';
 import { ApiClient } from '../api-client.js';
 import { CannotStart, readRunning, type Running } from '../data-folder.js';
 import { launchServer } from '../launch.js';

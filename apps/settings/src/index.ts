@@ -1,0 +1,1 @@
+export { BadSetting, Config, settings } from './config.js';
