@@ -1,6 +1,9 @@
 import { generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { SignJWT, UnsecuredJWT } from 'jose';
-import { issueToken, TokenReader, Unauthenticated } from './index.js';
+import { issueToken, KeysUnavailable, TokenReader, Unauthenticated } from './index.js';
 
 const NOW = Date.UTC(2026, 0, 5, 12);
 const CUSTOMER = '11111111-1111-4111-8111-111111111111';
@@ -94,6 +97,33 @@ describe('tokens', () => {
       .setExpirationTime(NOW / 1000 + 60)
       .sign(secret);
     expect(await refusal(token)).toBe('the token cannot be verified');
+  });
+});
+
+describe('tokens of an identity provider', () => {
+  async function provider(published: object[]) {
+    const server = createServer((_request, response) => response.end(JSON.stringify({ keys: published })));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const { port } = server.address() as AddressInfo;
+    const rules = { ...service, toleranceSeconds: 5, now: () => NOW };
+    const tokens = TokenReader.remote(`http://127.0.0.1:${port}/keys`, rules);
+    return { tokens, close: () => new Promise((resolve) => server.close(resolve)) };
+  }
+
+  it('are verified with the keys that it publishes, and no others', async () => {
+    const { tokens, close } = await provider([{ ...keys.publicJwk, kid: 'k', alg: 'EdDSA', use: 'sig' }]);
+    expect(await tokens.read(await issueToken(keys, dana))).toMatchObject({ sub: 'dana' });
+    const forged = await issueToken(keyPair(), dana);
+    await expect(tokens.read(forged)).rejects.toThrow(Unauthenticated);
+    const unknown = await issueToken({ ...keyPair(), kid: 'other' }, dana);
+    await expect(tokens.read(unknown)).rejects.toThrow(Unauthenticated);
+    await close();
+  });
+
+  it('may be right in a moment while it does not answer', async () => {
+    const { tokens, close } = await provider([]);
+    await close();
+    await expect(tokens.read(await issueToken(keys, dana))).rejects.toThrow(KeysUnavailable);
   });
 });
 
