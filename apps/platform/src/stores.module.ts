@@ -3,6 +3,7 @@ import { type DynamicModule, Global, Injectable, Module, type OnApplicationShutd
 import { EventStore } from '#libs/event-store';
 import { Leases } from '#libs/leases';
 import { type Notice, ReadModels } from '#libs/projecting';
+import { MongoSnapshots } from '#libs/snapshots';
 import { Vault } from '#libs/vault';
 import { Clock } from './clock.js';
 import { Config } from '#apps/settings';
@@ -20,6 +21,7 @@ export function noticeIn(log: Log): Notice {
 class ClosingStores implements OnApplicationShutdown {
   constructor(
     private readonly store: EventStore,
+    private readonly snapshots: MongoSnapshots,
     private readonly leases: Leases,
     private readonly models: ReadModels,
   ) {}
@@ -27,6 +29,7 @@ class ClosingStores implements OnApplicationShutdown {
   /** The event store first: it still saves snapshots. */
   async onApplicationShutdown(): Promise<void> {
     await this.store.close();
+    await this.snapshots.close();
     await this.leases.disconnect();
     await this.models.close();
   }
@@ -70,12 +73,18 @@ const connected = [
     useFactory: (config: Config) => Leases.connect({ url: mongoUrl(config) }),
   },
   {
+    provide: MongoSnapshots,
+    inject: [Config],
+    useFactory: (config: Config) => MongoSnapshots.connect({ url: mongoUrl(config) }),
+  },
+  {
     provide: EventStore,
-    inject: [Config, Vault, Log],
-    useFactory: (config: Config, vault: Vault, log: Log) =>
+    inject: [Config, Vault, MongoSnapshots, Log],
+    useFactory: (config: Config, vault: Vault, snapshots: MongoSnapshots, log: Log) =>
       EventStore.connect({
         url: eventStoreUrl(config),
         vault,
+        snapshots,
         maxAppendBytes: config.appendLimit,
         cachedStreams: config.cachedStreams,
         onNotice: noticeIn(log),

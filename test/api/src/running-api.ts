@@ -3,14 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { ApiModule, createHttpApp } from '#apps/api';
-import { Clock, Config, createLog, Log, noticeIn, RunningProjections, StoresModule } from '#apps/platform';
-import { authoritativeClaims } from '#projections/authoritative-claims';
-import { currentCheckpoints } from '#projections/current-checkpoints';
+import { Clock, Config, createLog, StoresModule } from '#apps/platform';
+import { ProjectorModule } from '#apps/projector';
 import { issueToken } from '#libs/access';
 import { startDocumentStore } from '#libs/embedded/document-store';
 import { startEventStore } from '#libs/embedded/event-store';
 import { EventStore, type StoredEvent, streamName } from '#libs/event-store';
-import { ProjectionRunner, ReadModels } from '#libs/projecting';
 import { Vault } from '#libs/vault';
 import type { Caller } from './caller.js';
 
@@ -45,7 +43,7 @@ export interface Answer {
 
 /** The API on embedded engines in this process, with both projections running. */
 export class RunningApi {
-  private runners: ProjectionRunner<unknown>[];
+  private readonly tokens = new Map<string, string>();
 
   private constructor(
     public app: NestFastifyApplication,
@@ -53,9 +51,7 @@ export class RunningApi {
     readonly engines: { stopDocuments(): Promise<void>; stopEvents(): Promise<void> },
     private readonly build: () => Promise<NestFastifyApplication>,
     private readonly folder: string,
-  ) {
-    this.runners = startRunners(app);
-  }
+  ) {}
 
   static async start(settings: Record<string, string> = {}, more: object[] = []): Promise<RunningApi> {
     const folder = await mkdtemp(join(tmpdir(), 'waymark-api-'));
@@ -74,7 +70,10 @@ export class RunningApi {
     class Root {}
     const build = () =>
       createHttpApp(
-        { module: Root, imports: [StoresModule.with(config, log, clock), ApiModule, ...more] },
+        {
+          module: Root,
+          imports: [StoresModule.with(config, log, clock), ApiModule, ProjectorModule, ...more],
+        },
         { log },
       );
     try {
@@ -88,18 +87,12 @@ export class RunningApi {
 
   /** Ends the app, and starts another one on the same stores. */
   async restart(): Promise<void> {
-    await this.stopApp();
-    this.app = await this.build();
-    this.runners = startRunners(this.app);
-  }
-
-  private async stopApp(): Promise<void> {
-    await Promise.all(this.runners.map((runner) => runner.stop()));
     await this.app.close();
+    this.app = await this.build();
   }
 
   async close(): Promise<void> {
-    await this.stopApp();
+    await this.app.close();
     await this.engines.stopEvents();
     await this.engines.stopDocuments();
     await rm(this.folder, { recursive: true, force: true });
@@ -126,7 +119,10 @@ export class RunningApi {
     };
   }
 
+  /** A token of twelve hours from an hour ago, by the clock. */
   async token({ sub, role, tenant = 'acme', customerId, actFor }: Caller): Promise<string> {
+    const hour = 3_600_000;
+    const now = (Math.floor(this.clock.now() / hour) - 1) * hour;
     const content = {
       issuer: 'waymark',
       audience: 'waymark',
@@ -135,8 +131,14 @@ export class RunningApi {
       roles: [role],
       customerId,
       actFor,
+      now,
     };
-    return issueToken(await this.app.get(Vault).signingKeys(), { ...content, now: this.clock.now() });
+    const name = JSON.stringify(content);
+    const known = this.tokens.get(name);
+    if (known !== undefined) return known;
+    const token = await issueToken(await this.app.get(Vault).signingKeys(), content);
+    this.tokens.set(name, token);
+    return token;
   }
 
   /** What is stored of a run, in order. */
@@ -146,19 +148,4 @@ export class RunningApi {
       found.push(event);
     return found;
   }
-}
-
-function startRunners(app: NestFastifyApplication) {
-  const stores = {
-    log: app.get(EventStore),
-    vault: app.get(Vault),
-    models: app.get(ReadModels),
-    notice: noticeIn(app.get(Log)),
-  };
-  return [currentCheckpoints, authoritativeClaims].map((projection) => {
-    const runner = new ProjectionRunner(projection as never, stores);
-    app.get(RunningProjections).add(projection.name, runner);
-    runner.start();
-    return runner;
-  });
 }
