@@ -1,6 +1,8 @@
 import {
   type AllStreamJSONRecordedEvent,
   EventStoreDBClient,
+  jsonEvent,
+  NO_STREAM,
   START,
   StreamNotFoundError,
 } from '@eventstore/db-client';
@@ -48,6 +50,17 @@ export class StreamReader {
       await subscription.unsubscribe();
     }
     throw new Error(`the subscription to ${stream} ended before ${type}`);
+  }
+
+  /** Appends so many small events, a thousand to a stream, in a category that Waymark does not know. */
+  async fill(category: string, count: number): Promise<void> {
+    const batch = 1_000;
+    for (let at = 0; at < count; at += batch) {
+      const events = Array.from({ length: Math.min(batch, count - at) }, (_, index) =>
+        jsonEvent({ type: 'Filled', data: { number: at + index } }),
+      );
+      await this.client.appendToStream(`${category}-${at}`, events, { expectedRevision: NO_STREAM });
+    }
   }
 
   close(): Promise<void> {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { Config } from '#apps/platform';
+import { Config } from '#apps/settings';
 import { type Launched, launch, type Running, tokenIssuer } from '#apps/waymark';
 import { type Answered, call } from './http.js';
 
