@@ -27,6 +27,12 @@ export class Reactions implements OnApplicationBootstrap, BeforeApplicationShutd
     return this.runners.map((runner) => runner.status());
   }
 
+  /** Whether a reaction is done with everything up to a position, waiting so many milliseconds at most. */
+  async waitFor(name: string, position: bigint, milliseconds: number): Promise<boolean> {
+    const runner = this.runners.find((each) => each.status().name === name);
+    return runner !== undefined && runner.waitFor(position, milliseconds);
+  }
+
   onApplicationBootstrap(): void {
     for (const runner of this.runners) runner.start();
   }

@@ -53,6 +53,16 @@ export class TestStores implements Stores {
     return new TestStores(log, vault, models, raw, { folder, events, documents });
   }
 
+  /** The settings by which an app uses the same stores. */
+  get environment(): Record<string, string> {
+    const { folder, events, documents } = this.engines;
+    return {
+      WAYMARK_DATA: folder,
+      WAYMARK_EVENTSTORE_URL: events.url,
+      WAYMARK_MONGODB_URL: documents.url,
+    };
+  }
+
   readonly notice = (text: string, fields: Told['fields']): void => {
     this.told.push({ text, fields });
     this.telling.emit(text, fields);
