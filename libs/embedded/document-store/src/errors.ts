@@ -41,6 +41,8 @@ const names = {
   11000: 'DuplicateKey',
   17280: 'KeyTooLong',
   40415: 'IDLUnknownField',
+  31253: 'Location31253',
+  31254: 'Location31254',
   40324: 'Location40324',
 } as const;
 

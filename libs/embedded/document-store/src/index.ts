@@ -48,7 +48,9 @@ export async function startDocumentStore(options: DocumentStoreOptions): Promise
       port: listening.port,
       url: `mongodb://${at}:${listening.port}/?replicaSet=${setName}&directConnection=true`,
       close: async () => {
-        await listening.close(drainMilliseconds);
+        const drained = listening.close(drainMilliseconds);
+        opened.sessions.abortAll();
+        await drained;
         await opened.close();
         release();
       },

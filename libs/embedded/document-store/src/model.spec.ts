@@ -63,10 +63,14 @@ const condition = fc.oneof(
 );
 const filter = fc.oneof(
   fc.dictionary(fc.constantFrom('a', 'b', 'c.d', 'c.e'), condition, { minKeys: 1, maxKeys: 3 }),
+  fc.dictionary(fc.constantFrom('a', 'b', 'c.d', 'c.e'), condition, { minKeys: 1, maxKeys: 1 }),
   fc.record({ 'c.d': number, 'c.e': number }),
+  fc.record({ 'c.e': fc.constantFrom<unknown>(null, { $in: [null, 1] }) }),
+  fc.record({ a: fc.record({ $gte: number }) }),
 );
 const sort = fc.oneof(
   fc.constant<Record<string, number>>({}),
+  fc.constant<Record<string, number>>({ a: 1 }),
   fc.dictionary(fc.constantFrom('a', 'b', 'c.d'), fc.constantFrom(1, -1), { minKeys: 1, maxKeys: 2 }),
 );
 

@@ -102,7 +102,8 @@ function contextOf(engine: Engine, peer: Peer, command: Value, name: string, han
   const database = options.text(command, '$db') ?? 'admin';
   const lsid = options.document(command, 'lsid');
   const id = lsid && field(lsid, 'id');
-  if (lsid && id?.type !== BsonType.binary) throw new StoreError(9, 'lsid.id must be a UUID');
+  if (lsid && (id?.type !== BsonType.binary || valueBytes(id).length !== 21))
+    throw new StoreError(9, 'lsid.id must be a UUID');
   const session = id && engine.sessions.of(Buffer.from(valueBytes(id).subarray(5)));
   const number = options.long(command, 'txnNumber');
   if (number !== undefined && !session) throw new StoreError(72, 'txnNumber needs an lsid');

@@ -18,7 +18,7 @@ export function compileProjection(projection: Value | undefined): ((document: Bu
   for (const [name, included] of others) {
     if (included !== including)
       throw new StoreError(
-        2,
+        included ? 31253 : 31254,
         `Cannot do ${included ? 'inclusion' : 'exclusion'} on field ${name} in ${including ? 'inclusion' : 'exclusion'} projection`,
       );
     plant(tree, name.split('.'), name);

@@ -23,13 +23,20 @@ export class Snapshot implements View {
   ) {}
 
   get(table: Table, key: Buffer): Buffer | undefined {
+    this.checkHeld();
     if (table.born > this.sequence) return undefined;
     return (table as StoredTable).database.get(key, { transaction: this.transaction });
   }
 
   read(table: Table, range: Range, limit: number): Piece {
+    this.checkHeld();
     if (table.born > this.sequence) return { entries: [] };
     return readPiece((table as StoredTable).database, range, limit, this.transaction);
+  }
+
+  private checkHeld(): void {
+    if (this.released)
+      throw new StoreError(251, 'the transaction has ended', {}, ['TransientTransactionError']);
   }
 
   release(): void {
