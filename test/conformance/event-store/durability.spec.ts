@@ -83,6 +83,35 @@ it('ends open calls with UNAVAILABLE when it closes, and soon', async () => {
   await client.dispose();
 });
 
+it('closes under load: every append is answered, and what was acknowledged is there', async () => {
+  const store = await reopen(folder.path);
+  const client = EventStoreDBClient.connectionString(store.url);
+  const acknowledged: string[] = [];
+  let enough = (): void => undefined;
+  const loaded = new Promise<void>((resolve) => (enough = resolve));
+  const writers = Array.from({ length: 16 }, async () => {
+    for (;;) {
+      const sent = event(acknowledged.length);
+      const answer = await client.appendToStream(newStream(), sent).catch((error: unknown) => error);
+      if (answer instanceof Error) return answer;
+      if (acknowledged.push(sent.id) === 100) enough();
+    }
+  });
+  await loaded;
+  const started = Date.now();
+  await store.close();
+  expect(Date.now() - started).toBeLessThan(5000);
+  const reasons = (await Promise.all(writers)).map((error) => error.constructor.name);
+  expect(reasons).toEqual(Array(16).fill('UnavailableError'));
+  await client.dispose();
+  const again = await reopen(folder.path);
+  const reader = EventStoreDBClient.connectionString(again.url);
+  const stored = new Set((await all(reader.readAll())).map((one) => one.event!.id));
+  expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
+  await reader.dispose();
+  await again.close();
+});
+
 describe('what it refuses to open', () => {
   it('a folder that is open already, until it is closed', async () => {
     const store = await reopen(folder.path);

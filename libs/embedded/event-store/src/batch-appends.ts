@@ -46,8 +46,9 @@ export class BatchAppendCall {
     });
   }
 
+  /** What arrives while the store stops is answered by the end of the call, which the client knows as UNAVAILABLE. */
   private receive(message: Buffer): void {
-    if (this.outlet.closed) return;
+    if (this.outlet.closed || this.store.draining) return;
     try {
       const chunk = decodeBatchRequest(message);
       const key = chunk.correlation.toString('latin1');

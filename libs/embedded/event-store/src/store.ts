@@ -51,6 +51,8 @@ const NO_ID = [''];
 export class EventStore {
   readonly catalogue = new Catalogue();
   readonly reader: EventReader;
+  /** Set by `drain`: no append is accepted any more. */
+  draining = false;
   private readonly log: SegmentLog;
   private readonly commits: GroupCommit;
   private readonly recentIds = new RecentIds();
@@ -60,7 +62,6 @@ export class EventStore {
   private drained: (() => void)[] = [];
   private assignedPosition: number;
   private touched = new Set<StreamState>();
-  private draining = false;
 
   constructor(
     private readonly options: LogOptions,
