@@ -154,7 +154,7 @@ embedded('after a crash', () => {
 
   it('acknowledged writes are there, indexes fit, and no transaction is half', async () => {
     for (let round = 0; round < 2; round++) await killUnderLoad(round);
-  });
+  }, 60_000);
 });
 
 /** Writers keep what was acknowledged; the process is killed after so many acknowledgements. */
@@ -167,7 +167,7 @@ async function killUnderLoad(round: number): Promise<void> {
   const acknowledged = { pairs: [] as string[], upserts: new Map<string, number>() };
   let killed: Promise<void> | undefined;
   const done = (): void => {
-    if (acknowledged.pairs.length + acknowledged.upserts.size > 150) killed ??= kill();
+    if (acknowledged.pairs.length + acknowledged.upserts.size > 80) killed ??= kill();
   };
   const transactions = async (writer: number): Promise<void> => {
     for (let n = 0; ; n++) {

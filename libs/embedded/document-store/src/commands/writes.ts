@@ -144,9 +144,12 @@ function* applyTo(
   };
 }
 
-function checkStatement(statement: Value, known: string, command: string): void {
+const updateFields = new Set(['q', 'u', 'multi', 'upsert', 'hint', 'sort']);
+const deleteFields = new Set(['q', 'limit', 'hint']);
+
+function checkStatement(statement: Value, known: ReadonlySet<string>, command: string): void {
   for (const { name } of fieldsOf(statement)) {
-    if (known.split(' ').includes(name)) continue;
+    if (known.has(name)) continue;
     if (['collation', 'arrayFilters', 'c', 'constants'].includes(name))
       throw notSupported(`option '${name}' of ${command}`);
     throw new StoreError(40415, `BSON field '${command}.${name}' is an unknown field.`);
@@ -171,7 +174,7 @@ function update(engine: Engine, request: Request): Promise<Reply> {
 }
 
 function updateTarget(statement: Value): UpdateTarget {
-  checkStatement(statement, 'q u multi upsert hint sort', 'update.updates');
+  checkStatement(statement, updateFields, 'update.updates');
   const compiled = compileUpdate(field(statement, 'u') ?? missingField('updates.u'));
   const multi = options.flag(statement, 'multi') === true;
   if (multi && compiled.replacement)
@@ -193,7 +196,7 @@ function remove(engine: Engine, request: Request): Promise<Reply> {
   return engine.write(request, function* (unit) {
     let n = 0;
     const errors = yield* each(command, all, function* (statement): Work<void> {
-      checkStatement(statement, 'q limit hint', 'delete.deletes');
+      checkStatement(statement, deleteFields, 'delete.deletes');
       const collection = engine.collection(request, namespace);
       if (!collection) return;
       const filter = options.document(statement, 'q') ?? missingField('deletes.q');

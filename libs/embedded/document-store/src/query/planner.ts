@@ -4,7 +4,8 @@ import { BsonType, fieldsOf, isNumber, textOf, valueBytes, type Value } from '..
 import { everyRecord, type Collection, type Index } from '../storage/catalogue.js';
 import type { IndexField } from '../storage/index-keys.js';
 import { boundsOf, complement, excludesMissing, following, type Bounds, type Limit } from './bounds.js';
-import { compileFilter, type Predicate } from './match.js';
+import { keyOf } from '../bson/order.js';
+import { compileFilter, hasOperators, type Predicate } from './match.js';
 import { parsePath } from './paths.js';
 
 export interface KeyRange {
@@ -45,6 +46,11 @@ export function sortFields(sort: Value | undefined): IndexField[] {
  * fields given beats everything. Without a usable index every record is looked at.
  */
 export function plan(collection: Collection, filter: Value, sort?: Value, hint?: Value): Plan {
+  const byId = hint ? undefined : planById(collection, filter);
+  if (byId) {
+    if (naturalOrder(sort) === undefined) sortFields(sort);
+    return byId;
+  }
   const test = compileFilter(filter);
   const natural = naturalOrder(sort) ?? naturalOrder(hint);
   const wanted = naturalOrder(sort) ? [] : sortFields(sort);
@@ -67,6 +73,25 @@ export function plan(collection: Collection, filter: Value, sort?: Value, hint?:
   const best = candidates.reduce<Use | undefined>((a, b) => (a && a.score >= b.score ? a : b), undefined);
   if (!best) return everything;
   return { ...best, collection, test };
+}
+
+/** `{_id: value}`, the most frequent filter: its key is the whole answer. */
+function planById(collection: Collection, filter: Value): Plan | undefined {
+  const [id, ...others] = fieldsOf(filter);
+  if (id?.name !== '_id' || others.length > 0) return undefined;
+  if (id.type === BsonType.regex || id.type === BsonType.array || hasOperators(id)) return undefined;
+  const [index] = collection.indexes;
+  return (
+    index && {
+      collection,
+      index,
+      points: [keyOf(id)],
+      ranges: [],
+      reverse: false,
+      sorted: true,
+      test: () => true,
+    }
+  );
 }
 
 function naturalOrder(order: Value | undefined): number | undefined {
