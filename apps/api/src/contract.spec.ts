@@ -200,10 +200,10 @@ describe('bad input', () => {
 });
 
 describe('limits', () => {
-  it('P42: an event that is larger than one append may be is refused with limit and size', async () => {
+  it('P42: an event that is larger than one append may be is refused with limit and size; so is a command too many', async () => {
     const { runId, path, lease: headers } = await heldRun(api);
     const step = { stepId: 's', name: 's', kind: 'tool', status: 'completed', output: 'x'.repeat(1_040_000) };
-    const other = await RunningApi.start({ WAYMARK_APPEND_LIMIT: '64 KiB' });
+    const other = await RunningApi.start({ WAYMARK_APPEND_LIMIT: '64 KiB', WAYMARK_COMMANDS_AT_ONCE: '1' });
     const small = await heldRun(other);
     const body = { ...step, output: 'x'.repeat(60_000) };
     const answer = await other.send('POST', `${small.path}/steps`, {
@@ -217,6 +217,16 @@ describe('limits', () => {
     });
     expect(answer.body.size).toBeGreaterThan(65_536);
     expect(await other.events(small.runId)).toHaveLength(2);
+    const enter = (phase: string) =>
+      other.send('POST', `${small.path}/phase`, { as: worker, headers: small.lease, body: { phase } });
+    const [first, second] = await Promise.all([enter('a'), enter('b')]);
+    expect(first.status).toBe(200);
+    expect(second).toMatchObject({
+      status: 503,
+      body: { code: 'overloaded' },
+      headers: { 'retry-after': '1' },
+    });
+    expect(await other.events(small.runId)).toHaveLength(3);
     await other.close();
     expect(codeOf(await api.send('POST', `${path}/steps`, { as: worker, headers, body: step }))).toEqual([
       413,

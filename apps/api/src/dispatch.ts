@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Command, CommandBus, type Query, QueryBus } from '@nestjs/cqrs';
-import { RunningProjections } from '#apps/platform';
+import { Config, RunningProjections } from '#apps/platform';
 import { EventStore, type Handled } from '#libs/event-store';
 import type { Call } from './calls.js';
 import { keyReused, Problem } from './problems.js';
@@ -20,11 +20,11 @@ const ONE_SECOND = { 'retry-after': '1' };
 
 /**
  * The one place where calls are dispatched and their common answers are given: repeats of a command in flight,
- * `ETag`, `Idempotency-Replayed`, `Waymark-Min-Position` and `Waymark-Position`.
+ * overload, `ETag`, `Idempotency-Replayed`, `Waymark-Min-Position` and `Waymark-Position`.
  */
 @Injectable()
 export class Dispatch {
-  /** Digests of the bodies of the keyed commands that run in this process, by command id. */
+  /** Digests of the bodies of the commands that run in this process, by command id. */
   private readonly inFlight = new Map<string, string>();
   private head = 0n;
 
@@ -33,6 +33,7 @@ export class Dispatch {
     private readonly queries: QueryBus,
     private readonly store: EventStore,
     private readonly projections: RunningProjections,
+    private readonly config: Config,
   ) {}
 
   /** Runs a command, once however often it is sent at the same time. */
@@ -82,11 +83,12 @@ export class Dispatch {
     return answer;
   }
 
+  /** Turned away here, a command has done nothing yet. */
   private async alone<Result>({ command }: Call, work: () => Promise<Result>): Promise<Result> {
-    if (!command.keyed) return work();
-    const { commandId, bodyDigest } = command;
-    const running = this.inFlight.get(commandId);
+    const { commandId, bodyDigest, keyed } = command;
+    const running = keyed ? this.inFlight.get(commandId) : undefined;
     if (running !== undefined) throw running === bodyDigest ? inFlight() : keyReused();
+    if (this.inFlight.size >= this.config.commandsAtOnce) throw overloaded();
     this.inFlight.set(commandId, bodyDigest);
     try {
       return await work();
@@ -110,4 +112,8 @@ function behind(wanted: bigint, reached: bigint): Problem {
 
 function inFlight(): Problem {
   return new Problem('idempotency-key-in-flight', 'The first request is still running.', {}, ONE_SECOND);
+}
+
+function overloaded(): Problem {
+  return new Problem('overloaded', 'Too many commands are under way.', {}, ONE_SECOND);
 }

@@ -97,6 +97,12 @@ export const problems = {
     'Send the request again.',
   ),
   // Stores.
+  overloaded: kind(
+    503,
+    'Too much at once',
+    'As many commands are under way as this process takes. Nothing was stored.',
+    'Send it again after `Retry-After` seconds.',
+  ),
   'store-unavailable': kind(
     503,
     'The event store cannot be reached',

@@ -74,6 +74,9 @@ export const settings = z.object({
   WAYMARK_EXECUTE_WITHIN_SECONDS: whole(86_400, 1, 30 * 86_400).describe(
     'How long after its grant an approval may be executed.',
   ),
+  WAYMARK_COMMANDS_AT_ONCE: whole(2000, 1, 100_000).describe(
+    'How many commands may be under way; those above it are answered 503.',
+  ),
   WAYMARK_CACHED_STREAMS: whole(10_000, 1, 1_000_000).describe('How many folded streams to keep in memory.'),
   AUTH_JWKS_URL: url(['https', 'http']).describe(
     'Where the public keys of tokens are; embedded keys without it.',
@@ -109,6 +112,7 @@ export class Config {
   readonly workerStateLimit: number;
   readonly appendLimit: number;
   readonly executeWithinSeconds: number;
+  readonly commandsAtOnce: number;
   readonly cachedStreams: number;
   readonly auth: { jwksUrl: string | undefined; issuer: string; audience: string; toleranceSeconds: number };
   readonly logLevel: Settings['LOG_LEVEL'];
@@ -126,6 +130,7 @@ export class Config {
     this.workerStateLimit = set.WAYMARK_WORKER_STATE_LIMIT;
     this.appendLimit = set.WAYMARK_APPEND_LIMIT;
     this.executeWithinSeconds = set.WAYMARK_EXECUTE_WITHIN_SECONDS;
+    this.commandsAtOnce = set.WAYMARK_COMMANDS_AT_ONCE;
     this.cachedStreams = set.WAYMARK_CACHED_STREAMS;
     this.auth = {
       jwksUrl: set.AUTH_JWKS_URL,
