@@ -2,31 +2,12 @@ import { LRUCache } from 'lru-cache';
 import type { DomainEvent } from '#libs/decider';
 import type { Vault } from '#libs/vault';
 import type { Connection } from './connection.js';
-import { GENESIS, type StoredEvent, eventDigest, streamParts } from './envelope.js';
+import { type StoredEvent, eventDigest, streamParts } from './envelope.js';
 import { UnknownStoredEvent } from './errors.js';
+import { type Appended, type Fold, type Foldable, emptyFold } from './fold.js';
 import { openEvent } from './open-event.js';
-import { RecentCommands } from './recent-commands.js';
 import { type Snapshots, openSnapshot, takeSnapshot } from './snapshots.js';
-import { type StreamKind, eventType } from './stream-kind.js';
-
-/** A stream folded up to a revision. Owned by whoever folds: `evolve` changes `state` in place. */
-export interface Fold<State> {
-  readonly stream: string;
-  /** Of the last event folded; -1 if there is none. */
-  revision: bigint;
-  position: bigint;
-  /** `eventDigest` of that event: what the next one names. */
-  digest: string;
-  state: State;
-  commands: RecentCommands;
-  /** A rough upper bound of what the state holds. */
-  bytes: number;
-  /** The revision of the snapshot it was made from, or that was made of it; -1 if there is none. */
-  savedAt: bigint;
-}
-
-/** What `Folds` needs to know of a kind of stream. */
-export type Foldable<State> = StreamKind<State, never, DomainEvent>;
+import { eventType } from './stream-kind.js';
 
 /** Tells what went wrong where nothing fails: a snapshot that was not used, a connection made anew. */
 export type Notice = (text: string, fields: Readonly<Record<string, unknown>>) => void;
@@ -214,27 +195,6 @@ export class Folds {
       .finally(() => this.saving.delete(saving));
     this.saving.add(saving);
   }
-}
-
-/** An event that was just appended: as decided, as stored, and its digest. */
-export interface Appended {
-  readonly opened: DomainEvent;
-  readonly stored: Omit<StoredEvent, 'position'>;
-  readonly digest: string;
-  readonly bytes: number;
-}
-
-function emptyFold<State>(kind: Foldable<State>, stream: string): Fold<State> {
-  return {
-    stream,
-    revision: -1n,
-    position: 0n,
-    digest: GENESIS,
-    state: kind.decider.initialState(),
-    commands: new RecentCommands(),
-    bytes: 0,
-    savedAt: -1n,
-  };
 }
 
 function roughBytes(value: unknown): number {

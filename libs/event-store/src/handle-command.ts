@@ -12,7 +12,8 @@ import {
   StoreUnavailable,
   StreamNotFound,
 } from './errors.js';
-import type { Fold, Folds } from './folds.js';
+import type { Fold } from './fold.js';
+import type { Folds } from './folds.js';
 import type { Lanes } from './lanes.js';
 import { type CommandContext, checkSize, prepareEvents } from './prepare.js';
 import type { CommandRecord } from './recent-commands.js';

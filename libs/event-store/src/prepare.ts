@@ -11,7 +11,7 @@ import {
   streamParts,
 } from './envelope.js';
 import { AppendTooLarge } from './errors.js';
-import type { Appended, Fold } from './folds.js';
+import type { Appended, Fold } from './fold.js';
 import { type StreamKind, eventType } from './stream-kind.js';
 
 /** Who commands, when, and under which id. Times come from here and from nowhere else. */

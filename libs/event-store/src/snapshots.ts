@@ -1,7 +1,7 @@
 import type { Json } from '#libs/canonical';
 import type { DomainEvent } from '#libs/decider';
 import type { PersonKeys, Vault } from '#libs/vault';
-import type { Fold } from './folds.js';
+import type { Fold } from './fold.js';
 import { RecentCommands } from './recent-commands.js';
 import type { StreamKind } from './stream-kind.js';
 
