@@ -65,7 +65,7 @@ export class Connection {
   /** @param answerMs within which the store answers an append, and every next event of a read, before it counts as gone. */
   constructor(
     private readonly url: string,
-    readonly answerMs = ANSWER_MS,
+    private readonly answerMs = ANSWER_MS,
   ) {
     this.client = Promise.resolve(this.newClient());
   }
@@ -133,7 +133,8 @@ export class Connection {
     from: bigint,
     to?: bigint,
   ): AsyncGenerator<StoredEvent, void, void> {
-    const client = await this.client;
+    const before = this.client;
+    const client = await before;
     const maxCount = to === undefined ? Number.MAX_SAFE_INTEGER : Number(to - from + 1n);
     if (maxCount <= 0) return;
     const reading = client.readStream(stream, { fromRevision: from, maxCount }).on('error', heardElsewhere);
@@ -151,6 +152,7 @@ export class Connection {
         waiting = true;
         timer.refresh();
       }
+      this.mustBe(before);
     } catch (error) {
       if (error instanceof StreamNotFoundError) return;
       throw readFailure(error, stream);
@@ -162,7 +164,8 @@ export class Connection {
   }
 
   private async headOnce(): Promise<bigint> {
-    const client = await this.client;
+    const before = this.client;
+    const client = await before;
     const reading = client
       .readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 })
       .on('error', heardElsewhere);
@@ -224,6 +227,12 @@ export class Connection {
   async close(): Promise<void> {
     this.closed = true;
     await (await this.client).dispose();
+  }
+
+  /** A read that is cut short because its client is disposed of looks like one that ended. */
+  private mustBe(client: Promise<EventStoreDBClient>): void {
+    if (this.client !== client || this.closed)
+      throw new Interrupted('the connection was closed during a read');
   }
 
   /** What the client promised, or a `DeadlineExceededError`'s equal; then nobody uses that client again. */

@@ -57,6 +57,7 @@ export interface CommandParts {
 
 const RACES = 5;
 const UNANSWERED = 3;
+const PATIENCE_MS = 1500;
 
 /**
  * Every command goes through here: load, judge, append, answer.
@@ -90,7 +91,7 @@ export function handleCommand<State, Command, Event extends DomainEvent, Answer>
         if (end === 'unanswered' && ++unanswered > UNANSWERED)
           throw new StoreUnavailable(`${stream}: no answer`);
       }
-      fold = await reread(parts, kind, fold, unanswered > 0 ? parts.connection.answerMs : 0);
+      fold = await reread(parts, kind, fold, unanswered > 0 ? PATIENCE_MS : 0);
       fresh = true;
     }
   });
