@@ -1,5 +1,6 @@
 import { canonicalJson } from '#libs/canonical';
-import { type Projection, type Recorded, type View, project } from './projection.js';
+import { advance } from './event-log.js';
+import type { Projection, View } from './projection.js';
 import { type StoredDocument, documentId, openDocument } from './stored.js';
 import type { Stores } from './stores.js';
 
@@ -55,28 +56,14 @@ async function foldLog<Doc>(projection: Projection<Doc>, { log }: Stores): Promi
       if (delivery.kind !== 'event' || held.has(delivery.event.stream)) continue;
       const { event } = delivery;
       const _id = documentId(event.tenant, event.id);
-      const view = await next(projection, log, views.get(_id), event);
-      if (view) views.set(_id, view);
+      const next = await advance(projection, log, views.get(_id), event);
+      if ('view' in next) views.set(_id, next.view);
       else held.add(event.stream);
     }
   } finally {
     done.abort();
   }
   return views;
-}
-
-/** The view after an event; `undefined` where the event cannot be applied, which is what holds its stream. */
-async function next<Doc>(
-  projection: Projection<Doc>,
-  log: Stores['log'],
-  view: View<Doc> | undefined,
-  event: Recorded,
-): Promise<View<Doc> | undefined> {
-  try {
-    return project(projection, view, await log.open(event));
-  } catch {
-    return undefined;
-  }
 }
 
 async function foldedTo<Doc>(
@@ -88,8 +75,11 @@ async function foldedTo<Doc>(
   if (folded && folded.revision >= revision) return folded;
   let view = folded;
   const from = folded ? folded.revision + 1n : 0n;
-  for await (const event of log.read(`${projection.category}-${tenant}.${id}`, { from, to: revision }))
-    view = (await next(projection, log, view, event)) ?? view;
+  for await (const event of log.read(`${projection.category}-${tenant}.${id}`, { from, to: revision })) {
+    const next = await advance(projection, log, view, event);
+    if ('code' in next) return view;
+    view = next.view;
+  }
   return view;
 }
 

@@ -1,4 +1,4 @@
-import type { Recorded } from './projection.js';
+import { type Projection, type Recorded, type View, codeOf, handlingOf, project } from './projection.js';
 
 /** What a subscription brings, in the order of the log. */
 export type Delivery =
@@ -20,4 +20,38 @@ export interface EventLog {
     signal: AbortSignal;
   }): AsyncIterable<Delivery>;
   head(): Promise<bigint>;
+}
+
+/**
+ * An event with its personal fields open, as far as the projection reads it, or why that cannot be.
+ * @throws an error of the operating system: that is no fault of the event.
+ */
+export async function openFor<Doc>(
+  projection: Projection<Doc>,
+  log: EventLog,
+  event: Recorded,
+): Promise<{ readonly readable: Recorded } | { readonly failure: unknown }> {
+  try {
+    const passes = handlingOf(projection, event) === 'pass';
+    return { readable: passes ? event : await log.open(event) };
+  } catch (failure) {
+    if (failure instanceof Error && 'syscall' in failure) throw failure;
+    return { failure };
+  }
+}
+
+/** The view after a stored event, or the code of why the event cannot be applied: there its stream stops. */
+export async function advance<Doc>(
+  projection: Projection<Doc>,
+  log: EventLog,
+  view: View<Doc> | undefined,
+  event: Recorded,
+): Promise<{ readonly view: View<Doc> } | { readonly code: string }> {
+  const opened = await openFor(projection, log, event);
+  if ('failure' in opened) return { code: codeOf(opened.failure) };
+  try {
+    return { view: project(projection, view, opened.readable) };
+  } catch (error) {
+    return { code: codeOf(error) };
+  }
 }

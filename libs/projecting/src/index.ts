@@ -1,4 +1,4 @@
-export { codeOf, defineProjection, foldAll, project, Unprojectable } from './projection.js';
+export { codeOf, defineProjection, Unprojectable } from './projection.js';
 export type { Fold, Notice, Projection, Recorded, View } from './projection.js';
 export type { Delivery, EventLog } from './event-log.js';
 export { compareWithFold } from './compare.js';
@@ -8,8 +8,7 @@ export type { ProjectionStatus } from './runner.js';
 export { answered, ReadModels, ReadModelUnavailable } from './read-models.js';
 export type { Stores } from './stores.js';
 export type { ReadModel } from './read-models.js';
-export { projectionSpecification, recordedInTurns } from './specification.js';
-export type { Subject } from './specification.js';
+export { projectionSpecification } from './specification.js';
 export { InvalidCursor, Views } from './views.js';
 export type { Page, PageRequest } from './views.js';
 export type { DeadLetter } from './projection-store.js';

@@ -1,7 +1,8 @@
 import { Unopenable } from '#libs/vault';
 import type { ClientSession, Collection } from 'mongodb';
 import { MongoServerError } from 'mongodb';
-import { type Projection, type View, foldAll } from './projection.js';
+import { advance } from './event-log.js';
+import type { Projection, View } from './projection.js';
 import { type ReadModel, answered } from './read-models.js';
 import { type StoredDocument, documentId, openDocument, sealDocument } from './stored.js';
 import type { Stores } from './stores.js';
@@ -120,11 +121,20 @@ export class ProjectionStore<Doc> {
         stream,
         code: error.code,
       });
-      const events = [];
-      for await (const event of this.stores.log.read(stream, { to: stored.revision }))
-        events.push(await this.stores.log.open(event));
-      return foldAll(this.projection, events);
+      return this.refold(stream, stored.revision);
     }
+  }
+
+  /** `undefined` where the stream cannot be read as far as that: its next event is then set aside. */
+  private async refold(stream: string, to: bigint): Promise<View<Doc> | undefined> {
+    const { log } = this.stores;
+    let view: View<Doc> | undefined;
+    for await (const event of log.read(stream, { to })) {
+      const next = await advance(this.projection, log, view, event);
+      if ('code' in next) return undefined;
+      view = next.view;
+    }
+    return view;
   }
 
   /**

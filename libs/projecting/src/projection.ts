@@ -164,10 +164,3 @@ function next<Doc>(handling: Handling<Doc, DomainEvent>, doc: Doc | undefined, e
     throw new Unprojectable('no-document', `${event.type} cannot be the first event of ${event.stream}`);
   return handling === 'pass' ? doc : handling(doc, event);
 }
-
-/** The plain fold of one stream's events: what a document must equal. */
-export function foldAll<Doc>(projection: Projection<Doc>, events: Iterable<Recorded>): View<Doc> | undefined {
-  let view: View<Doc> | undefined;
-  for (const event of events) view = project(projection, view, event);
-  return view;
-}

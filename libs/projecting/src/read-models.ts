@@ -17,10 +17,17 @@ export class ReadModelUnavailable extends Error {
  * `openReadModel(name)`. Longs are `bigint`; writes are acknowledged by a majority.
  *
  * The server may be down when this connects and come and go later: whatever is asked meanwhile fails with
- * `ReadModelUnavailable`, at once where the loss is known, otherwise within about two seconds.
+ * `ReadModelUnavailable` within about two seconds.
  */
 export class ReadModels {
-  private constructor(private readonly client: MongoClient) {}
+  private lost = false;
+
+  private constructor(private readonly client: MongoClient) {
+    client.on('topologyDescriptionChanged', ({ newDescription }) => {
+      const writable = [...newDescription.servers.values()].some(({ type }) => WRITABLE.has(type));
+      this.lost = !writable && newDescription.type !== 'Unknown';
+    });
+  }
 
   static async connect({ url }: { url: string }): Promise<ReadModels> {
     const client = new MongoClient(url, {
@@ -48,6 +55,16 @@ export class ReadModels {
     return new ReadModel(this.client, name);
   }
 
+  /**
+   * What a reader asks of a read model. While the server is known to be gone it fails at once, so that whoever has
+   * another way loses no time; the driver looks for it every second.
+   * @throws ReadModelUnavailable
+   */
+  async read<Result>(ask: () => Promise<Result>): Promise<Result> {
+    if (this.lost) throw new ReadModelUnavailable('the document store is down');
+    return answered(ask());
+  }
+
   async ping(): Promise<void> {
     await answered(this.client.db('admin').command({ ping: 1 }));
   }
@@ -57,6 +74,8 @@ export class ReadModels {
     return this.client.close();
   }
 }
+
+const WRITABLE = new Set(['RSPrimary', 'Standalone', 'Mongos', 'LoadBalancer']);
 
 const COMMIT_ATTEMPTS = 3;
 

@@ -12,6 +12,7 @@ import {
 } from '#test/projecting';
 import { compareWithFold } from './compare.js';
 import type { Recorded } from './projection.js';
+import { ReadModelUnavailable } from './read-models.js';
 import { ProjectionRunner } from './runner.js';
 import type { Stores } from './stores.js';
 import { Views } from './views.js';
@@ -161,6 +162,26 @@ describe('the lane of a projection', () => {
     expect(await positions.findOne()).toMatchObject({ version: 1, position: runner.status().position });
   });
 
+  it('makes a document that cannot be opened again from its stream', async () => {
+    const projection = counterProjection('altered', 'altered');
+    const first = await stores.append('altered-acme.1', opened(), raised(1), raised(2));
+    const runner = started(projection);
+    expect(await runner.waitFor(first, PATIENCE)).toBe(true);
+    await runner.stop();
+    const documents = database('altered').collection<{ _id: string }>('documents-v1');
+    await documents.updateOne({ _id: 'acme.1' }, { $set: { 'note.box': 'AAAA', total: 99 } });
+    const last = await stores.append('altered-acme.1', raised(3));
+    expect(await new Views(projection, stores).fresh('acme', '1')).toMatchObject({
+      revision: 3n,
+      doc: { note: 'a note', ...reckon([1, 2, 3].map(raised)) },
+    });
+    expect(await started(projection).waitFor(last, PATIENCE)).toBe(true);
+    expect(await compareWithFold(projection, stores)).toEqual({ ...CLEAN, compared: 1 });
+    expect(stores.told.map(({ text }) => text)).toContain(
+      'a document that cannot be opened is made again from its stream',
+    );
+  });
+
   it('P70: refuses to run without its unique index', async () => {
     await database('no-index').collection('documents-v1').createIndex({ tenant: 1, id: 1 });
     const stalls = stores.tells('a projection stalls');
@@ -269,6 +290,11 @@ describe('without the document store', () => {
     expect(runner.status().lagSeconds).toBeGreaterThan(0);
     const view = await new Views(projection, stores).fresh('acme', '1');
     expect(view).toMatchObject({ revision: 3n, doc: reckon([1, 2, 3].map(raised)) });
+    const begun = performance.now();
+    await expect(new Views(projection, stores).page('acme', [], { limit: 1 })).rejects.toThrow(
+      ReadModelUnavailable,
+    );
+    expect(performance.now() - begun).toBeLessThan(1_000);
     await stores.startDocumentsAgain();
     expect(await runner.waitFor(end, 10_000)).toBe(true);
     expect((await docs(projection)).get('1')).toMatchObject({

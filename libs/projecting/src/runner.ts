@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import type { Delivery } from './event-log.js';
+import { type Delivery, advance, openFor } from './event-log.js';
 import { DeliveryBuffer, type Intake } from './intake.js';
-import { type Projection, type Recorded, type View, codeOf, handlingOf, project } from './projection.js';
+import { type Projection, type Recorded, type View, codeOf, project } from './projection.js';
 import { type Batch, type DeadLetter, ProjectionStore } from './projection-store.js';
 import { documentId } from './stored.js';
 import type { Stores } from './stores.js';
@@ -153,6 +153,7 @@ export class ProjectionRunner<Doc> {
     this.state = 'catching-up';
     try {
       await this.apply(buffer, stop);
+      if (!stop.aborted) throw new Error('the subscription has ended');
     } finally {
       ended.abort();
       await buffer.close();
@@ -198,21 +199,22 @@ export class ProjectionRunner<Doc> {
   /** Folds events per document, from the newest views: those being committed count as standing. */
   private async fold({ events, through }: Intake): Promise<Batch<Doc>> {
     const views = await this.current(events);
-    const opened = await Promise.all(events.map((event) => this.open(event)));
+    const { log } = this.stores;
+    const opened = await Promise.all(events.map((event) => openFor(this.projection, log, event)));
     const changed = new Map<string, View<Doc>>();
     const setAside: DeadLetter[] = [];
     events.forEach((event, index) => {
       if (this.held.has(event.stream)) return;
       const _id = documentId(event.tenant, event.id);
       try {
-        const { failure, readable } = opened[index] as Opened;
-        if (!readable) throw failure;
-        const view = project(this.projection, views.get(_id), readable);
+        const open = opened[index]!;
+        if ('failure' in open) throw open.failure;
+        const view = project(this.projection, views.get(_id), open.readable);
         if (view === views.get(_id)) return;
         views.set(_id, view);
         changed.set(_id, view);
       } catch (error) {
-        setAside.push(this.hold(event, error));
+        setAside.push(this.hold(event, codeOf(error)));
       }
     });
     const last = events.at(-1);
@@ -239,19 +241,8 @@ export class ProjectionRunner<Doc> {
     return views;
   }
 
-  private async open(event: Recorded): Promise<Opened> {
-    try {
-      const passes = handlingOf(this.projection, event) === 'pass';
-      return { readable: passes ? event : await this.stores.log.open(event) };
-    } catch (failure) {
-      if (failure instanceof Error && 'syscall' in failure) throw failure;
-      return { failure };
-    }
-  }
-
-  private hold(event: Recorded, error: unknown, attempts = 1): DeadLetter {
+  private hold(event: Recorded, code: string, attempts = 1): DeadLetter {
     const { stream, tenant, id, revision, eventId } = event;
-    const code = codeOf(error);
     const letter = {
       stream,
       tenant,
@@ -299,17 +290,16 @@ export class ProjectionRunner<Doc> {
     const [before] = await this.store.load([{ tenant, id }]);
     let view = before;
     let again: DeadLetter | undefined;
-    for await (const event of this.stores.log.read(stream, { from: view ? view.revision + 1n : 0n })) {
+    const { log } = this.stores;
+    for await (const event of log.read(stream, { from: view ? view.revision + 1n : 0n })) {
       if (this.position === null || event.position > this.position) break;
-      const { failure, readable } = await this.open(event);
-      try {
-        if (!readable) throw failure;
-        view = project(this.projection, view, readable);
-      } catch (error) {
+      const next = await advance(this.projection, log, view, event);
+      if ('code' in next) {
         const attempts = event.revision === letter.revision ? letter.attempts + 1 : 1;
-        again = this.hold(event, error, attempts);
+        again = this.hold(event, next.code, attempts);
         break;
       }
+      view = next.view;
     }
     if (!again) this.held.delete(stream);
     await this.store.commit(this.position, {
@@ -338,12 +328,6 @@ export class ProjectionRunner<Doc> {
 interface Waiter {
   readonly position: bigint;
   readonly settle: (reached: boolean) => void;
-}
-
-/** An event with its personal fields open, or why it cannot be. */
-interface Opened {
-  readonly readable?: Recorded;
-  readonly failure?: unknown;
 }
 
 function recordedAt(event: Recorded): number {

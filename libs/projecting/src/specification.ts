@@ -2,7 +2,7 @@ import type { DomainEvent } from '#libs/decider';
 import { type Projection, type Recorded, type View, project } from './projection.js';
 
 /** One stream's events in order, as the log would give them; `at` is the time each was recorded. */
-export interface Subject<Event extends DomainEvent> {
+interface Subject<Event extends DomainEvent> {
   readonly id: string;
   readonly events: readonly Event[];
   readonly at?: string;
@@ -12,7 +12,7 @@ export interface Subject<Event extends DomainEvent> {
  * Events of several streams as one log: taken in turns, so that every subject's lie between the others', at
  * positions 100, 200, … . Streams are `<category>-<tenant>.<id>` of tenant `acme`.
  */
-export function recordedInTurns<Event extends DomainEvent>(
+function recordedInTurns<Event extends DomainEvent>(
   category: string,
   subjects: readonly Subject<Event>[],
 ): Recorded<Event>[] {

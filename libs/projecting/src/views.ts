@@ -1,8 +1,9 @@
 import { Unopenable } from '#libs/vault';
 import type { Filter } from 'mongodb';
 import type { Stores } from './stores.js';
-import { type Projection, type View, codeOf, project } from './projection.js';
-import { ReadModelUnavailable, answered } from './read-models.js';
+import { advance } from './event-log.js';
+import { type Projection, type View, codeOf } from './projection.js';
+import { ReadModelUnavailable } from './read-models.js';
 import { type StoredDocument, documentId, openDocument, searchKey } from './stored.js';
 
 /** A cursor that no list of this kind has given out. */
@@ -40,17 +41,17 @@ export class Views<Doc> {
     const stream = `${this.projection.category}-${tenant}.${id}`;
     const from = view ? view.revision + 1n : 0n;
     for await (const event of this.stores.log.read(stream, { from })) {
-      try {
-        view = project(this.projection, view, await this.stores.log.open(event));
-      } catch (error) {
+      const next = await advance(this.projection, this.stores.log, view, event);
+      if ('code' in next) {
         const { revision } = event;
         this.stores.notice('a read stops before an event that cannot be applied', {
           stream,
           revision,
-          code: codeOf(error),
+          code: next.code,
         });
         return view;
       }
+      view = next.view;
     }
     return view;
   }
@@ -68,7 +69,7 @@ export class Views<Doc> {
     { limit, cursor }: PageRequest,
   ): Promise<Page<View<Doc>>> {
     const before = cursor === undefined ? [] : [{ created: { $lt: positionOf(cursor) } }];
-    const found = await answered(
+    const found = await this.stores.models.read(() =>
       this.documents()
         .find({ $and: [{ tenant }, ...before, ...filters] })
         .sort({ created: -1 })
@@ -90,7 +91,9 @@ export class Views<Doc> {
 
   private async stored(tenant: string, id: string): Promise<View<Doc> | undefined> {
     try {
-      const found = await answered(this.documents().findOne({ _id: documentId(tenant, id) }));
+      const found = await this.stores.models.read(() =>
+        this.documents().findOne({ _id: documentId(tenant, id) }),
+      );
       return found ? await openDocument(this.projection, this.stores.vault, found) : undefined;
     } catch (error) {
       if (!(error instanceof ReadModelUnavailable || error instanceof Unopenable)) throw error;

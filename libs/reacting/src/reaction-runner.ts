@@ -138,7 +138,7 @@ export class ReactionRunner {
     for (let failures = 0; !stop.aborted; failures += 1) {
       try {
         await this.listen(stop);
-        return;
+        if (!stop.aborted) throw new Error('the subscription has ended');
       } catch (error) {
         if (stop.aborted) return;
         this.state = 'stalled';
