@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { type TemporaryFolder, all, events, newStream, reopen, temporaryFolder } from './subject.js';
 
 const WRITERS = 12;
-const ROUNDS = 3;
+const ROUNDS = 2;
 /** Answers after which the store is killed in the middle of whatever it is doing. */
 const ENOUGH = 150;
 

@@ -207,6 +207,6 @@ it('does to a stream what the reference says, whatever is asked of it in whateve
       }
       expect(told).toEqual(foretold);
     }),
-    { numRuns: Number(process.env['WAYMARK_MODEL_RUNS'] ?? 40) },
+    { numRuns: Number(process.env['WAYMARK_MODEL_RUNS'] ?? 25) },
   );
 }, 600_000);
