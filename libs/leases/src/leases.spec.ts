@@ -59,6 +59,20 @@ describe('records of leases', () => {
     expect(done.filter(Boolean)).toHaveLength(1);
   });
 
+  it('of 25 who close and 25 who extend at once, one close at most has won, and nothing passes it', async () => {
+    const stream = aStream();
+    const seen = await leases.extend(stream, 1, at(10));
+    const [closes, extensions] = await Promise.all([
+      Promise.all(Array.from({ length: 25 }, () => leases.close(stream, 2, seen))),
+      Promise.all(Array.from({ length: 25 }, (_, index) => leases.extend(stream, 1, at(11 + index)))),
+    ]);
+    const closed = { number: 2, expiresAt: at(10), closed: true };
+    const won = closes.filter(Boolean).length;
+    expect(won).toBeLessThanOrEqual(1);
+    expect(await leases.read(stream)).toEqual(won ? closed : { number: 1, expiresAt: at(35), closed: false });
+    if (won) expect(extensions).toEqual(extensions.map(() => closed));
+  });
+
   it('grow, whatever is sent in whatever order', async () => {
     const extension = fc.tuple(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 30 }));
     await fc.assert(
