@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -71,7 +71,7 @@ describe('waymark start', () => {
 
   it('starts a killed app again, at the same address', async () => {
     const cut = untilCut(server.url);
-    process.kill(childOf(server.pid, 'app'), 'SIGKILL');
+    process.kill(server.child('app'), 'SIGKILL');
     await cut;
     await untilReady(server.url);
   });
@@ -105,16 +105,6 @@ describe('waymark start', () => {
     return { status: (await closed)[0], out, err };
   }
 });
-
-/** The process of that name that the server started. */
-function childOf(pid: number, name: string): number {
-  const listed = execFileSync('ps', ['-o', 'pid=,ppid=,args=', '-A'], { encoding: 'utf8' });
-  for (const line of listed.split('\n')) {
-    const [child, parent, ...args] = line.trim().split(/\s+/);
-    if (Number(parent) === pid && args.at(-1) === name) return Number(child);
-  }
-  throw new Error(`process ${pid} has no child ${name}`);
-}
 
 /** Waits for a connection to end: a killed process ends those it held. */
 async function untilCut(url: string): Promise<void> {

@@ -1,4 +1,4 @@
-export { Installation, Server, waymarkProgram } from './waymark.js';
+export { Installation, later, Server, waymarkProgram } from './waymark.js';
 export type { Caller, Role, Who } from './waymark.js';
 export { call } from './http.js';
 export type { Answered } from './http.js';

@@ -31,6 +31,12 @@ export function waymarkProgram(): string {
   return join(root, 'dist/apps/waymark/src/main.js');
 }
 
+/** The environment of a server that believes that it is so much later than it is. */
+export function later(milliseconds: number): Record<string, string> {
+  const preloaded = join(root, 'test/support/later.cjs');
+  return { NODE_OPTIONS: `--require ${preloaded}`, WAYMARK_TEST_LATER_MS: String(milliseconds) };
+}
+
 /** A data folder in which servers and engines run, with what they need to be called. */
 export class Installation {
   private readonly launched = new Set<{ kill(): Promise<void> }>();
@@ -117,6 +123,16 @@ export class Server {
       WAYMARK_EVENTSTORE_PORT: new URL(this.eventStoreUrl).port,
       WAYMARK_MONGODB_PORT: new URL(this.mongoUrl).port,
     };
+  }
+
+  /** The process that it started as `engines` or `app`. */
+  child(name: 'engines' | 'app'): number {
+    const listed = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,args='], { encoding: 'utf8' });
+    for (const line of listed.split('\n')) {
+      const [child, parent, ...args] = line.trim().split(/\s+/);
+      if (Number(parent) === this.pid && args.includes(name)) return Number(child);
+    }
+    throw new Error(`process ${this.pid} has no child ${name}`);
   }
 
   /** SIGKILL to every process of it at once; resolves when all are gone. */
