@@ -21,6 +21,7 @@ export class DeliveryBuffer {
   private failure: unknown;
   private readonly arrived = new Signal();
   private readonly taken = new Signal();
+  private filled = new Latch();
   private readonly filling: Promise<void>;
 
   constructor(
@@ -34,6 +35,11 @@ export class DeliveryBuffer {
   /** Whether `take` would wait. */
   get empty(): boolean {
     return this.events.length === 0 && this.through === undefined && !this.caughtUp && !this.ended;
+  }
+
+  /** Resolves when it holds all that it may, or the subscription has ended. */
+  get full(): Promise<void> {
+    return this.filled.opened;
   }
 
   /** The oldest event not taken yet. */
@@ -55,13 +61,14 @@ export class DeliveryBuffer {
     this.events = [];
     this.through = undefined;
     this.caughtUp = false;
+    if (!this.ended) this.filled = new Latch();
     this.taken.give();
     return { events, through, caughtUp };
   }
 
   /** Drops what was not taken, and resolves when the subscription, aborted before, is closed. */
   async close(): Promise<void> {
-    this.ended = true;
+    this.end();
     this.taken.give();
     await this.filling;
   }
@@ -70,13 +77,19 @@ export class DeliveryBuffer {
     try {
       for await (const delivery of deliveries) {
         this.keep(delivery);
+        if (this.events.length >= this.limit) this.filled.open();
         while (this.events.length >= this.limit && !this.ended) await this.taken.next();
       }
     } catch (error) {
       this.failure = error;
     }
-    this.ended = true;
+    this.end();
     this.arrived.give();
+  }
+
+  private end(): void {
+    this.ended = true;
+    this.filled.open();
   }
 
   private keep(delivery: Delivery): void {
@@ -107,4 +120,10 @@ class Signal {
     this.waiting = [];
     for (const wake of woken) wake();
   }
+}
+
+/** Opens once. */
+class Latch {
+  open: () => void = () => undefined;
+  readonly opened = new Promise<void>((resolve) => (this.open = resolve));
 }

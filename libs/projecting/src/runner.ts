@@ -30,11 +30,16 @@ const POSITION_SAVED_EVERY_MS = 1_000;
 const LONGEST_BACKOFF_MS = 5_000;
 const LONGEST_DRAIN_MS = 5_000;
 const CACHED_VIEWS = 500;
+/** How long a projection rests for the time that a commit took, and at most. */
+const REST_FOR_WORK = 3;
+const LONGEST_REST_MS = 100;
 
 /**
  * Keeps one projection's read model up to date: one lane, in log order.
  *
- * What arrives while a batch commits is the next batch, folded meanwhile. Documents, position and dead letters of a
+ * What arrives while a batch commits, and in a rest of three times that time, is the next batch: under load many events
+ * share a document and a commit, and commands have the machine. A full batch, and whoever waits for a position, end
+ * the rest; after a pause in the log there is none. Documents, position and dead letters of a
  * batch stand or fall together, so a stop at any moment, a kill or a second delivery changes nothing. Whatever fails
  * other than a projector (a store that is down, a position that another writer moved) ends the lane, and it starts
  * again from the stored position after a wait that grows to five seconds; meanwhile the status is `stalled`.
@@ -47,6 +52,8 @@ export class ProjectionRunner<Doc> {
   private readonly cache = new LRUCache<string, View<Doc>>({ max: CACHED_VIEWS });
   private readonly held = new Map<string, DeadLetter>();
   private readonly waiters = new Set<Waiter>();
+  private restUntil = 0;
+  private endRest: () => void = () => undefined;
   private committing = new Map<string, View<Doc>>();
   private state: ProjectionStatus['status'] = 'stopped';
   private position: bigint | null = null;
@@ -122,6 +129,7 @@ export class ProjectionRunner<Doc> {
         },
       };
       this.waiters.add(waiter);
+      this.endRest();
     });
   }
 
@@ -181,7 +189,7 @@ export class ProjectionRunner<Doc> {
     let commit = Promise.resolve();
     try {
       for (;;) {
-        if (buffer.empty) await commit;
+        await Promise.race([commit.then(() => this.rest(stop)), buffer.full]);
         const intake = await buffer.take();
         if (!intake || stop.aborted) break;
         const batch = await this.fold(intake);
@@ -194,6 +202,20 @@ export class ProjectionRunner<Doc> {
     }
     await commit;
     await this.savePosition();
+  }
+
+  private async rest(stop: AbortSignal): Promise<void> {
+    const left = this.restUntil - performance.now();
+    if (left <= 0 || this.waiters.size > 0 || stop.aborted) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(() => this.endRest(), left);
+      this.endRest = () => {
+        clearTimeout(timer);
+        stop.removeEventListener('abort', this.endRest);
+        resolve();
+      };
+      stop.addEventListener('abort', this.endRest);
+    });
   }
 
   /** Folds events per document, from the newest views: those being committed count as standing. */
@@ -266,7 +288,10 @@ export class ProjectionRunner<Doc> {
   ): Promise<void> {
     this.committing = new Map(batch.views.map((view) => [documentId(view.tenant, view.id), view]));
     if (events.length > 0) {
+      const began = performance.now();
       await this.store.commit(this.saved.position, batch);
+      const ended = performance.now();
+      this.restUntil = ended + Math.min(REST_FOR_WORK * (ended - began), LONGEST_REST_MS);
       this.saved = { position: batch.through, at: Date.now() };
       this.batches += 1;
       this.applied += events.length;

@@ -3,7 +3,7 @@ import type { RunEvent } from '#libs/domain/runs';
 import { type Fold, type Recorded, Unprojectable, defineProjection } from '#libs/projecting';
 import { type Approval, type Checkpoint, checkpoint } from './document.js';
 
-const RECENT = 50;
+const RECENT = 10;
 
 type Of<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
 type StepEvent = Of<'StepStarted'> | Of<'StepCompleted'> | Of<'StepFailed'>;
