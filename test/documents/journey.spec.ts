@@ -5,6 +5,9 @@ import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Installation, type Server } from '#test/support';
 
+/** Real processes take their time on a busy machine. */
+jest.setTimeout(60_000);
+
 const readme = readFileSync(resolve(__dirname, '../../README.md'), 'utf8');
 const journey = /<!-- journey:.*?```sh\n(.*?)```/s.exec(readme)?.[1] ?? '';
 

@@ -2,6 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { type Answered, type Caller, Installation, type Server, StreamReader } from '#test/support';
 import { claimIdOf } from '#libs/domain/losses';
 
+/** Real processes take their time on a busy machine. */
+jest.setTimeout(60_000);
+
 const TENANT = 'acme';
 const workflow = { name: 'motor-loss', version: '1' };
 const notice = {

@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { Installation, StreamReader } from '#test/support';
 
+/** Real processes take their time on a busy machine. */
+jest.setTimeout(60_000);
+
 const workflow = { name: 'motor-loss', version: '1' };
 const done = (stepId: string) => ({
   stepId,
@@ -18,8 +21,10 @@ describe('a run whose read model stood still', () => {
   afterAll(() => installation.remove());
 
   it('P01: goes on with the step after the last that was acknowledged', async () => {
-    const events = await installation.engines(['--event-store']);
-    const documents = await installation.engines(['--document-store']);
+    const [events, documents] = await Promise.all([
+      installation.engines(['--event-store']),
+      installation.engines(['--document-store']),
+    ]);
     const urls = {
       WAYMARK_EVENTSTORE_URL: events.ready.eventStoreUrl ?? '',
       WAYMARK_MONGODB_URL: documents.ready.mongoUrl ?? '',

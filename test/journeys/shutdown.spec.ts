@@ -3,6 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { claimIdOf } from '#libs/domain/losses';
 import { type Caller, Installation, later, type Server, StreamReader } from '#test/support';
 
+/** Real processes take their time on a busy machine. */
+jest.setTimeout(60_000);
+
 const workflow = { name: 'motor-loss', version: '1' };
 const notice = {
   policyNumber: 'HH-7',

@@ -9,6 +9,9 @@ import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { call, Installation, type Server } from '#test/support';
 
+/** Real processes take their time on a busy machine. */
+jest.setTimeout(60_000);
+
 const LOOK_MS = 20;
 
 describe('waymark start', () => {
