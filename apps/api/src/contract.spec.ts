@@ -165,6 +165,17 @@ describe('bad input', () => {
     expect(fields.sort()).toEqual(['colour', 'customerId', 'workflow.name']);
   });
 
+  it('takes no free text where an identifier is stored as it is', async () => {
+    const body = { ...start, workflow: { name: 'claim of Ana Ruiz', version: '1 (Ana)' } };
+    const answer = await post({}, body);
+    expect(codeOf(answer)).toEqual([400, 'invalid-body']);
+    const message = 'up to 128 of letters, digits and ._:-, first a letter or digit';
+    expect(answer.body.errors).toEqual([
+      { field: 'workflow.name', message },
+      { field: 'workflow.version', message },
+    ]);
+  });
+
   it.each([
     ['no JSON', '{"a":'],
     ['nothing', ''],
@@ -334,7 +345,7 @@ describe('repeats', () => {
       api.send('POST', `${path}/phase`, {
         as: worker,
         headers: { ...lease, 'if-match': match },
-        body: { phase: match },
+        body: { phase: `at-${match.replaceAll('"', '')}` },
       });
     expect(await enter('"0"')).toMatchObject({
       status: 412,

@@ -101,7 +101,7 @@ async function filingRevision({ events }: FilingStores, { tenant, runId, approva
   throw new Error(`filing of ${approvalId} has not started`);
 }
 
-type Outcome = { receiptNumber: string; filedAt: string } | { refused: string; detail: string };
+type Outcome = { receiptNumber: string; filedAt: string } | { refused: string };
 
 async function fileClaim(stores: FilingStores, filing: Filing): Promise<Outcome> {
   const { tenant, claimId, customerId, content, digest, draftId, draftVersion, facts, decidedBy } = filing;
@@ -152,7 +152,7 @@ async function conclude(stores: FilingStores, filing: Filing, outcome: Outcome):
   const context = contextOf(stores, filing, step);
   const command: RunCommand =
     'refused' in outcome
-      ? { type: 'RefuseFiling', approvalId, code: outcome.refused, detail: outcome.detail, at: context.at }
+      ? { type: 'RefuseFiling', approvalId, code: outcome.refused, at: context.at }
       : { type: 'NoteReceipt', approvalId, ...outcome, at: context.at };
   const answer = () => undefined;
   await stores.events.handle(runStream, { tenant, id: runId, context, command, answer });

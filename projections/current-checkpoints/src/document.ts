@@ -9,7 +9,7 @@ const note = personal('run', z.string());
 const party = z.strictObject({ sub: text, actFor: z.array(text) });
 const stepKind = z.enum(['tool', 'model', 'human', 'system']);
 
-const stepMark = z.strictObject({ stepId: text, name: text, kind: stepKind, at: text, revision: text });
+const stepMark = z.strictObject({ stepId: text, kind: stepKind, at: text, revision: text });
 
 const approval = z.strictObject({
   approvalId: text,
@@ -19,7 +19,7 @@ const approval = z.strictObject({
   summary: note,
   basedOn: z.array(text),
   requestedBy: party,
-  requires: z.strictObject({ signatures: count, authority: money }),
+  requires: z.strictObject({ signatures: count, authority: personal('run', money) }),
   requestedAt: text,
   expiresAt: text,
   /** As recorded. Expired or lapsed here: a newer version of the draft, or a newer approval, closed it. */
@@ -59,7 +59,7 @@ const approval = z.strictObject({
   filingStartedAt: text.optional(),
   receiptNumber: text.optional(),
   filedAt: text.optional(),
-  refusal: z.strictObject({ code: text, detail: text.optional(), at: text }).optional(),
+  refusal: z.strictObject({ code: text, at: text }).optional(),
 });
 
 /**
@@ -91,7 +91,7 @@ export const checkpoint = z.strictObject({
     }),
   ),
   approvals: z.array(approval),
-  workerState: z.strictObject({ state: content, label: text.optional(), savedAt: text }).optional(),
+  workerState: z.strictObject({ state: content, label: note.optional(), savedAt: text }).optional(),
   lease: z.strictObject({ number: count, workerId: text, holder: text, expiresAt: text }).optional(),
   ended: z
     .strictObject({

@@ -100,9 +100,9 @@ export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
       receiptNumber,
       filedAt,
     })),
-    FilingRefused: approving(({ code, detail, refusedAt }) => ({
+    FilingRefused: approving(({ code, refusedAt }) => ({
       state: 'refused',
-      refusal: { code, ...(detail !== undefined && { detail }), at: refusedAt },
+      refusal: { code, at: refusedAt },
     })),
     RunCompleted: updating((doc, { data }) => ending(doc, 'completed', data, data.completedAt)),
     RunFailed: updating((doc, { data }) => ending(doc, 'failed', data, data.failedAt)),
@@ -143,8 +143,8 @@ function approving<Data extends ApprovalData>(
 }
 
 function withStep(doc: Checkpoint, event: Recorded<StepEvent>, status: StepStatus, at: string): Checkpoint {
-  const { stepId, name, kind } = event.data;
-  const mark = { stepId, name, kind, at, revision: event.revision.toString() };
+  const { stepId, kind } = event.data;
+  const mark = { stepId, kind, at, revision: event.revision.toString() };
   const { completed, open, failed, recent } = doc.steps;
   const others = <Mark extends { stepId: string }>(marks: Mark[]) =>
     marks.filter((other) => other.stepId !== stepId);

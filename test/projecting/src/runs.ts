@@ -132,7 +132,7 @@ export function commandOf({ kind, pick }: Move, runId: string, at: string): RunC
     case 'NoteReceipt':
       return { type: kind, approvalId, receiptNumber: `R-${pick % 3}`, filedAt: at, at };
     case 'RefuseFiling':
-      return { type: kind, approvalId, code: 'already-filed', detail: 'Filed before.', at };
+      return { type: kind, approvalId, code: 'already-filed', at };
     case 'CompleteRun':
     case 'FailRun':
       return { type: kind, endedBy: people.assistant, reason: 'Done.', output: { pick }, ...worker };

@@ -19,7 +19,8 @@ const json = z
   .custom<Json>((value) => value !== undefined, 'is required')
   .meta({ description: 'Any JSON value.' });
 
-const stepId = z
+/** No free text: these are stored as they are, so that nothing personal may stand in them. */
+const identifier = z
   .string()
   .regex(
     /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/,
@@ -29,7 +30,7 @@ const draftId = z.string().regex(/^[a-z0-9-]{1,64}$/, 'up to 64 of a-z, 0-9 and 
 
 export const startBody = z.strictObject({
   runId: id.optional(),
-  workflow: z.strictObject({ name, version: name }),
+  workflow: z.strictObject({ name: identifier, version: identifier }),
   customerId: id,
   conversationId: id.optional(),
   input: json.optional(),
@@ -37,7 +38,7 @@ export const startBody = z.strictObject({
 export type StartBody = z.infer<typeof startBody>;
 
 export const resumeBody = z.strictObject({
-  workerId: name,
+  workerId: identifier,
   leaseSeconds: z.int().min(5).max(600).default(60),
   takeOver: z.boolean().default(false),
 });
@@ -50,11 +51,11 @@ export const leaseBody = z.strictObject({
 });
 export type LeaseBody = z.infer<typeof leaseBody>;
 
-export const phaseBody = z.strictObject({ phase: name });
+export const phaseBody = z.strictObject({ phase: identifier });
 export type PhaseBody = z.infer<typeof phaseBody>;
 
 export const stepBody = z.strictObject({
-  stepId,
+  stepId: identifier,
   name,
   kind: z.enum(['tool', 'model', 'human', 'system']),
   status: z.enum(['started', 'completed', 'failed']),
@@ -77,7 +78,7 @@ export const approvalBody = z.strictObject({
   draftId,
   draftVersion: z.int().min(1),
   summary: text(4000),
-  basedOn: z.array(name).max(200),
+  basedOn: z.array(identifier).max(200),
   expiresInSeconds: z.int().min(60).max(2_592_000),
 });
 export type ApprovalBody = z.infer<typeof approvalBody>;
@@ -94,7 +95,7 @@ export const runQuery = {
   status: z
     .enum(['completed', 'failed', 'cancelled', 'needs-attention', 'filing', 'approved', 'waiting', 'open'])
     .optional(),
-  phase: name.optional(),
+  phase: identifier.optional(),
   customerId: id.optional(),
   updatedSince: z.iso
     .datetime({ offset: true })

@@ -27,9 +27,9 @@ const words: Words = {
   LeaseTaken: ({ workerId, number, takenOver }) =>
     `${workerId} ${takenOver ? 'took the run over' : 'resumed the run'} (lease ${number}).`,
   PhaseEntered: ({ phase }) => `The run entered the phase ${phase}.`,
-  StepStarted: ({ name, stepId }) => `The step ${name} (${stepId}) started.`,
-  StepCompleted: ({ name, stepId }) => `The step ${name} (${stepId}) was completed.`,
-  StepFailed: ({ name, stepId }) => `The step ${name} (${stepId}) failed.`,
+  StepStarted: ({ stepId }) => `The step ${stepId} started.`,
+  StepCompleted: ({ stepId }) => `The step ${stepId} was completed.`,
+  StepFailed: ({ stepId }) => `The step ${stepId} failed.`,
   DraftSaved: ({ draftId, draftVersion }) => `Version ${draftVersion} of the draft ${draftId} was saved.`,
   ApprovalRequested: ({ draftId, draftVersion, requestedBy, expiresAt }) =>
     `${requestedBy.sub} asked for an approval of version ${draftVersion} of the draft ${draftId}, until ${expiresAt}.`,
@@ -41,7 +41,7 @@ const words: Words = {
       : `${withdrawnBy.sub} withdrew the approval.`,
   ApprovalInvalidated: ({ cause }) =>
     `The approval became invalid: the draft has a version ${cause.draftVersion} since.`,
-  WorkerStateSaved: ({ label }) => `The worker saved its state${label === undefined ? '' : ` (${label})`}.`,
+  WorkerStateSaved: () => 'The worker saved its state.',
   FilingStarted: ({ draftId }) => `Filing a claim from the draft ${draftId} started.`,
   ReceiptNoted: ({ receiptNumber }) => `The claim was filed; its receipt is ${receiptNumber}.`,
   FilingRefused: ({ code }) => `The claim was not filed: ${code}.`,

@@ -4,7 +4,7 @@ import { saltedNotice } from '#libs/domain/losses';
 import { z } from 'zod';
 
 const id = plain(z.uuid());
-const name = plain(z.string().min(1).max(200));
+const identifier = plain(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/));
 
 /** The way back from a claim to what it was filed from. */
 const origin = z.strictObject({
@@ -14,8 +14,8 @@ const origin = z.strictObject({
   draftVersion: z.int().min(1),
   approvalId: plain(z.string().max(64)),
   digest: plain(z.string().regex(/^[0-9a-f]{64}$/)),
-  facts: z.array(name),
-  decidedBy: z.array(name),
+  facts: z.array(identifier),
+  decidedBy: z.array(plain(z.string().min(1).max(200))),
   /** The run's revision at which filing started, a string of digits. */
   runRevision: plain(z.string().regex(/^\d+$/)),
 });
@@ -25,7 +25,7 @@ export const claimEvents = {
   ClaimFiled: z
     .strictObject({
       claimId: id,
-      receiptNumber: name,
+      receiptNumber: identifier,
       customerId: id,
       origin,
       content: personal('claim', saltedNotice),

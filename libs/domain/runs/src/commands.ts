@@ -149,7 +149,6 @@ export interface RefuseFiling extends Timed {
   type: 'RefuseFiling';
   approvalId: string;
   code: string;
-  detail?: string;
 }
 
 interface Ending {

@@ -6,7 +6,10 @@ import { z } from 'zod';
 const id = plain(z.uuid());
 const at = plain(z.iso.datetime({ precision: 3 }));
 const digest = plain(z.string().regex(/^[0-9a-f]{64}$/));
-const name = plain(z.string().min(1).max(200));
+const subject = plain(z.string().min(1).max(200));
+/** No free text: what a person could write about another one is sealed. */
+const identifier = plain(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/));
+const label = personal('run', z.string().min(1).max(200));
 const draftId = plain(z.string().regex(/^[a-z0-9-]{1,64}$/));
 const draftVersion = z.int().min(1);
 const approvalId = plain(z.string().max(64));
@@ -14,12 +17,12 @@ const reason = personal('run', z.string().max(2000)).optional();
 const content = personal('run', z.json());
 
 /** Who acted: the token's subject, and whom they act for. Opaque identifiers, not names. */
-const party = z.strictObject({ sub: name, actFor: z.array(name) });
+const party = z.strictObject({ sub: subject, actFor: z.array(subject) });
 export type Party = z.infer<typeof party>;
 
 const step = {
-  stepId: plain(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/)),
-  name,
+  stepId: identifier,
+  name: label,
   kind: z.enum(['tool', 'model', 'human', 'system']),
   input: content.optional(),
 };
@@ -31,7 +34,7 @@ export const runEvents = {
     .strictObject({
       runId: id,
       originRunId: id,
-      workflow: z.strictObject({ name, version: name }),
+      workflow: z.strictObject({ name: identifier, version: identifier }),
       customerId: id,
       conversationId: id.optional(),
       input: content.optional(),
@@ -43,8 +46,8 @@ export const runEvents = {
   LeaseTaken: z
     .strictObject({
       number: z.int().min(1),
-      workerId: name,
-      holder: name,
+      workerId: identifier,
+      holder: subject,
       secretDigest: digest,
       leaseSeconds: z.int(),
       takenOver: z.boolean(),
@@ -53,7 +56,7 @@ export const runEvents = {
     })
     .describe('A worker took the right to write; only the newest number holds, and it only grows.'),
   PhaseEntered: z
-    .strictObject({ phase: name, enteredAt: at })
+    .strictObject({ phase: identifier, enteredAt: at })
     .describe('The run entered a named part of its workflow.'),
   StepStarted: z
     .strictObject({ ...step, startedAt: at })
@@ -81,9 +84,12 @@ export const runEvents = {
       draftVersion,
       digest,
       summary: personal('run', z.string().max(4000)),
-      basedOn: z.array(name),
+      basedOn: z.array(identifier),
       requestedBy: party,
-      requires: z.strictObject({ signatures: z.union([z.literal(1), z.literal(2)]), authority: money }),
+      requires: z.strictObject({
+        signatures: z.union([z.literal(1), z.literal(2)]),
+        authority: personal('run', money),
+      }),
       executeWithinSeconds: z.int().min(1),
       requestedAt: at,
       expiresAt: at,
@@ -125,13 +131,14 @@ export const runEvents = {
       content: z.discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('whole'), state: content }),
         z.strictObject({ kind: z.literal('patch'), patch: content }),
+        // Both are of the sealed bytes: a digest of the opened ones could be guessed from.
         z.strictObject({ kind: z.literal('payload'), digest, bytes: z.int() }),
       ]),
-      label: plain(z.string().min(1).max(200)).optional(),
+      label: label.optional(),
       savedAt: at,
     })
     .describe(
-      'The worker saved a state of its own: the whole, a merge patch, or a reference to the payload store.',
+      'The worker saved a state of its own: the whole, a merge patch, or a reference to the payload store, by digest and size of its sealed bytes.',
     ),
   FilingStarted: z
     .strictObject({ approvalId, draftId, draftVersion, digest, claimId: id, startedAt: at })
@@ -141,13 +148,13 @@ export const runEvents = {
       approvalId,
       draftId,
       claimId: id,
-      receiptNumber: name,
+      receiptNumber: identifier,
       filedAt: at,
       notedAt: at,
     })
     .describe('The claims side filed the claim and gave this receipt.'),
   FilingRefused: z
-    .strictObject({ approvalId, draftId, code: name, detail: name.optional(), refusedAt: at })
+    .strictObject({ approvalId, draftId, code: identifier, refusedAt: at })
     .describe('The claims side refused, or the draft could not be opened.'),
   RunCompleted: z.strictObject({ ...ended, completedAt: at }).describe('The worker finished the run.'),
   RunFailed: z.strictObject({ ...ended, failedAt: at }).describe('The worker gave the run up.'),

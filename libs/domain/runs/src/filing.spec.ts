@@ -36,12 +36,11 @@ const refuse: RefuseFiling = {
   type: 'RefuseFiling',
   approvalId,
   code: 'digest-mismatch',
-  detail: 'The content is not what was approved.',
   at: seconds(603),
 };
 const refused: RunEvent = {
   type: 'FilingRefused',
-  data: { approvalId, draftId, code: refuse.code, detail: refuse.detail, refusedAt: seconds(603) },
+  data: { approvalId, draftId, code: refuse.code, refusedAt: seconds(603) },
 };
 const unknown = `${runId}.9`;
 

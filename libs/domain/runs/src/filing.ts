@@ -48,14 +48,14 @@ export function noteReceipt(command: NoteReceipt, run: Run): Outcome {
 }
 
 export function refuseFiling(command: RefuseFiling, run: Run): Outcome {
-  const { approvalId, code, detail, at } = command;
+  const { approvalId, code, at } = command;
   const approval = run.approvals.get(approvalId);
   if (!approval) return refuseUnknown(approvalId);
   if (approval.stage === 'refused') return [];
   if (approval.receipt) return refuseReceipt(approval.receipt.receiptNumber);
   if (!approval.filing) return refuseNotStarted();
   const { draftId } = approval;
-  return [happened('FilingRefused', { approvalId, draftId, code, detail, refusedAt: at })];
+  return [happened('FilingRefused', { approvalId, draftId, code, refusedAt: at })];
 }
 
 function refuseReceipt(receiptNumber: string): Refusal<RunRefusal> {

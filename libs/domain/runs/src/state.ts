@@ -28,7 +28,7 @@ export interface Approval extends DataOf<'ApprovalRequested'> {
   invalidation?: Omit<DataOf<'ApprovalInvalidated'>, 'approvalId'>;
   filing?: { claimId: string; startedAt: string };
   receipt?: { receiptNumber: string; filedAt: string; notedAt: string };
-  refusal?: { code: string; detail?: string; refusedAt: string };
+  refusal?: { code: string; refusedAt: string };
 }
 
 export interface RunState {
@@ -94,11 +94,8 @@ export const folds: Folds = {
     change(state, approvalId, { stage: 'filing', filing: { claimId, startedAt } }),
   ReceiptNoted: (state, { approvalId, receiptNumber, filedAt, notedAt }) =>
     change(state, approvalId, { stage: 'filed', receipt: { receiptNumber, filedAt, notedAt } }),
-  FilingRefused: (state, { approvalId, code, detail, refusedAt }) =>
-    change(state, approvalId, {
-      stage: 'refused',
-      refusal: { code, refusedAt, ...(detail !== undefined && { detail }) },
-    }),
+  FilingRefused: (state, { approvalId, code, refusedAt }) =>
+    change(state, approvalId, { stage: 'refused', refusal: { code, refusedAt } }),
   RunCompleted: (state, { completedAt, ...rest }) => end(state, 'completed', completedAt, rest),
   RunFailed: (state, { failedAt, ...rest }) => end(state, 'failed', failedAt, rest),
   RunCancelled: (state, { cancelledAt, ...rest }) => end(state, 'cancelled', cancelledAt, rest),
