@@ -19,7 +19,7 @@ beforeEach(() => {
 afterAll(() => stores.close());
 
 const now = () => Date.parse(time);
-const healthy = (): FilingStores => ({ events: stores.log, now, notice: stores.notice });
+const healthy = (): FilingStores => ({ events: stores.log, vault: stores.vault, now, notice: stores.notice });
 
 async function reacted(events: FilingStores, until: bigint): Promise<ReactionRunner> {
   const runner = new ReactionRunner(fileApprovedClaim(events), stores);

@@ -11,12 +11,14 @@ import {
 } from '#libs/event-store';
 import type { Notice } from '#libs/projecting';
 import type { Reaction } from '#libs/reacting';
+import type { Vault } from '#libs/vault';
 
 const NAME = 'file-approved-claim';
 const ACTOR: Actor = { sub: NAME, roles: ['system'], actFor: [] };
 
 export interface FilingStores {
   readonly events: Pick<EventStore, 'handle' | 'read'>;
+  readonly vault: Pick<Vault, 'tenant'>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly notice: Notice;
@@ -127,6 +129,7 @@ async function fileClaim(stores: FilingStores, filing: Filing): Promise<Outcome>
     origin,
     content,
     approvedDigest: digest,
+    receiptSeed: (await stores.vault.tenant(tenant)).hmac('receipt', claimId),
     at: context.at,
   };
   try {

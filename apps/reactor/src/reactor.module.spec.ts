@@ -34,9 +34,10 @@ describe('the reactor', () => {
     const reactions = app.get(Reactions);
     expect(await reactions.waitFor('file-approved-claim', position, 5_000)).toBe(true);
     const claimId = claimIdOf(tenant, runId, 'collision');
+    const keys = await stores.vault.tenant(tenant);
     const claim = await stores.log.fold(claimStream, tenant, claimId);
     expect(claim?.state.filed).toMatchObject({
-      receiptNumber: receiptNumberOf(claimId),
+      receiptNumber: receiptNumberOf(keys.hmac('receipt', claimId)),
       filedAt: seconds(700),
     });
     const text = await app.get(Metrics).metrics();

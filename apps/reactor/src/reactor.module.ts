@@ -9,6 +9,7 @@ import { Clock, Log, Metrics, noticeIn } from '#apps/platform';
 import { EventStore } from '#libs/event-store';
 import { ReadModels } from '#libs/projecting';
 import { ReactionRunner, type ReactionStatus } from '#libs/reacting';
+import { Vault } from '#libs/vault';
 import { fileApprovedClaim } from './file-approved-claim.js';
 
 /** The reactions that this process carries out: begun with it, drained before its stores are closed. */
@@ -16,9 +17,9 @@ import { fileApprovedClaim } from './file-approved-claim.js';
 export class Reactions implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly runners: ReactionRunner[];
 
-  constructor(events: EventStore, models: ReadModels, told: Log, clock: Clock) {
+  constructor(events: EventStore, vault: Vault, models: ReadModels, told: Log, clock: Clock) {
     const notice = noticeIn(told);
-    const reactions = [fileApprovedClaim({ events, now: () => clock.now(), notice })];
+    const reactions = [fileApprovedClaim({ events, vault, now: () => clock.now(), notice })];
     const stores = { log: events, models, notice };
     this.runners = reactions.map((reaction) => new ReactionRunner(reaction, stores));
   }

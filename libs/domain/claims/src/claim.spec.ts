@@ -60,10 +60,12 @@ describe('FileClaim', () => {
 });
 
 describe('the receipt number', () => {
-  it('follows from the claim, can be read out, and differs between claims', () => {
-    expect(receiptNumber).toBe(receiptNumberOf(claimId));
+  it('follows from the seed and not from the claim, and can be read out', () => {
+    const other = given().when({ ...fileClaim, receiptSeed: 'another seed' });
+    expect(other.outcome).toMatchObject([{ data: { receiptNumber: receiptNumberOf('another seed') } }]);
+    expect(receiptNumber).toBe(receiptNumberOf(fileClaim.receiptSeed));
     expect(receiptNumber).toMatch(/^R(-[0-9A-HJKMNP-TV-Z]{4}){4}$/);
-    expect(receiptNumberOf(otherId)).not.toBe(receiptNumber);
+    expect(receiptNumberOf('another seed')).not.toBe(receiptNumber);
   });
 });
 

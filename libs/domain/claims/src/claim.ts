@@ -15,6 +15,8 @@ export interface FileClaim {
   content: SaltedNotice;
   /** The digest that the approval was granted for. */
   approvedDigest: string;
+  /** Keyed, and the same for the claim each time: nobody without the key can name a receipt beforehand. */
+  receiptSeed: string;
   at: string;
 }
 export type ClaimCommand = FileClaim;
@@ -41,7 +43,7 @@ function evolve(state: ClaimState, event: ClaimEvent): ClaimState {
 }
 
 function decide(command: ClaimCommand, { filed }: ClaimState): ClaimEvent[] | Refusal<ClaimRefusal> {
-  const { tenant, claimId, customerId, origin, content, approvedDigest, at } = command;
+  const { tenant, claimId, customerId, origin, content, approvedDigest, receiptSeed, at } = command;
   if (filed?.origin.approvalId === origin.approvalId && filed.origin.digest === origin.digest) return [];
   if (filed)
     return refuse('already-filed', 'The claim was filed from another approval.', {
@@ -53,16 +55,16 @@ function decide(command: ClaimCommand, { filed }: ClaimState): ClaimEvent[] | Re
     return refuse('claim-id-mismatch', 'The claim does not belong to this draft.', { claimId });
   if (origin.digest !== approvedDigest || digestOf(content) !== approvedDigest)
     return refuse('digest-mismatch', 'The content is not what was approved.', { digest: approvedDigest });
-  const receiptNumber = receiptNumberOf(claimId);
+  const receiptNumber = receiptNumberOf(receiptSeed);
   return [happened('ClaimFiled', { claimId, receiptNumber, customerId, origin, content, filedAt: at })];
 }
 
 /** Without I, L, O and U, so that a number can be read out over the telephone. */
 const RECEIPT_LETTERS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 
-/** 80 bits of the claim's id in four readable groups: `R-7Q2M-0XKD-94TB-W3HE`. */
-export function receiptNumberOf(claimId: string): string {
-  let bits = BigInt(`0x${sha256(`receipt ${claimId}`).slice(0, 20)}`);
+/** 80 bits of the seed in four readable groups: `R-7Q2M-0XKD-94TB-W3HE`. */
+export function receiptNumberOf(receiptSeed: string): string {
+  let bits = BigInt(`0x${sha256(`receipt ${receiptSeed}`).slice(0, 20)}`);
   const letters: string[] = [];
   for (; letters.length < 16; bits >>= 5n) letters.unshift(RECEIPT_LETTERS.charAt(Number(bits & 31n)));
   return ['R', ...[0, 4, 8, 12].map((from) => letters.slice(from, from + 4).join(''))].join('-');

@@ -19,7 +19,8 @@ export const customerId = '0b6a3c1e-8a54-4c57-b0f6-7f4f5b9a2c02';
 export const draftId = 'collision';
 export const approvalId = `${runId}.1`;
 export const claimId = claimIdOf(tenant, runId, draftId);
-export const receiptNumber = receiptNumberOf(claimId);
+const receiptSeed = digestOf('the seed of the receipt');
+export const receiptNumber = receiptNumberOf(receiptSeed);
 
 const nine = Date.parse('2026-03-02T09:00:00.000Z');
 
@@ -153,8 +154,16 @@ export const fileClaim: ClaimCommand = {
   },
   content: salted,
   approvedDigest: digest,
+  receiptSeed,
   at: seconds(602),
 };
 
-const { tenant: _tenant, type: _type, approvedDigest: _digest, at: filedAt, ...filed } = fileClaim;
+const {
+  tenant: _tenant,
+  type: _type,
+  approvedDigest: _digest,
+  receiptSeed: _seed,
+  at: filedAt,
+  ...filed
+} = fileClaim;
 export const filedClaim: ClaimEvent[] = [{ type: 'ClaimFiled', data: { ...filed, receiptNumber, filedAt } }];
