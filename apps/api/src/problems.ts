@@ -203,6 +203,12 @@ export const problems = {
     'An approval of this draft is pending, or granted and not executed yet. `approvalId` names it.',
     'Wait for its decision, or withdraw it.',
   ),
+  'too-many-approvals': kind(
+    409,
+    'Too many approvals are open',
+    'The run has as many open approvals as it may have; `limit` is how many.',
+    'Wait for their decisions, or withdraw some.',
+  ),
   'already-decided': kind(
     409,
     'The approval is decided',

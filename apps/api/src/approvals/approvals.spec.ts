@@ -5,6 +5,7 @@ import {
   dana,
   elsewhere,
   erin,
+  heldRun,
   notice,
   operator,
   otherWorker,
@@ -44,6 +45,26 @@ describe('asking for an approval', () => {
     expect(codeOf(await ask({}))).toEqual([409, 'approval-open']);
     expect(codeOf(await ask({ draftId: 'other' }))).toEqual([404, 'draft-unknown']);
     expect(codeOf(await ask({ expiresInSeconds: 59 }))).toEqual([400, 'invalid-body']);
+  });
+
+  it('is refused beyond 50 open ones, so that the run can always be cancelled', async () => {
+    const actFor = Array.from({ length: 20 }, (_, at) => String(at).padStart(200, 'x'));
+    const { runId, path, lease: headers } = await heldRun(api, worker);
+    const ask = async (draftId: string) => {
+      const draft = { as: worker, headers, body: { kind: 'claim', content: notice } };
+      await api.send('PUT', `${path}/drafts/${draftId}`, draft);
+      const body = { draftId, draftVersion: 1, summary: 'One more', basedOn: [], expiresInSeconds: 60 };
+      return api.send('POST', `${path}/approvals`, { as: { ...worker, actFor }, headers, body });
+    };
+    for (let asked = 1; asked <= 50; asked++) expect((await ask(`draft-${asked}`)).status).toBe(201);
+    expect(await ask('one-more')).toMatchObject({
+      status: 409,
+      body: { code: 'too-many-approvals', limit: 50 },
+    });
+    const cancel = { as: { ...sam, actFor }, body: { reason: 'x'.repeat(2000) } };
+    expect((await api.send('POST', `${path}/cancel`, cancel)).status).toBe(200);
+    const withdrawn = (await api.events(runId)).filter(({ type }) => type === 'ApprovalWithdrawn');
+    expect(withdrawn).toHaveLength(50);
   });
 
   it('is seen whole by those who decide, and by nobody else', async () => {
@@ -222,6 +243,7 @@ describe('claims', () => {
         origin: { ...origin, facts: [], decidedBy: ['dana'], runRevision: '5' },
         content: content as SaltedNotice,
         approvedDigest: digest,
+        receiptSeed: 'a seed',
         at,
       },
       answer: () => null,
@@ -233,7 +255,7 @@ describe('claims', () => {
   it('show the record, its receipt, and the way back', async () => {
     const { claimId, runId, approvalId, digest, at, path, headers } = await filedClaim();
     const read = await api.send('GET', path, { as: customer, headers });
-    const receipt = { receiptNumber: receiptNumberOf(claimId), claimId, filedAt: at, policyNumber: 'P-100' };
+    const receipt = { receiptNumber: receiptNumberOf('a seed'), claimId, filedAt: at, policyNumber: 'P-100' };
     expect(read.body).toMatchObject({
       claimId,
       customerId: erin,

@@ -286,6 +286,9 @@ describe('DecideApproval', () => {
     given(...pendingApproval)
       .when({ ...grant, digest: digestOf(changed) })
       .thenRefused('digest-mismatch', { digest });
+    given(...grantedByDana)
+      .when({ ...grant, digest: digestOf(changed) })
+      .thenRefused('digest-mismatch', { digest });
   });
 
   it('is refused for an approval that is unknown, withdrawn or invalidated', () => {

@@ -15,6 +15,8 @@ import { later } from './time.js';
 export type ApprovalStatus = Approval['stage'] | 'expired' | 'lapsed';
 
 const ONE_DAY = 86_400;
+/** Ending a run withdraws what is open in one append, which has to fit whatever else is in it. */
+const MOST_OPEN = 50;
 
 export function approvalStatus(approval: Approval, at: string): ApprovalStatus {
   const { stage, superseded, expiresAt, executeBy = expiresAt } = approval;
@@ -76,6 +78,9 @@ export function requestApproval(command: RequestApproval, run: Run): Outcome {
     });
   if (command.basedOn.length > 0)
     return refuse('fact-unknown', 'The run has no such facts.', { facts: command.basedOn });
+  const open = [...run.approvals.values()].filter((each) => isOpen(each, command.at)).length;
+  if (open >= MOST_OPEN)
+    return refuse('too-many-approvals', `The run has ${open} open approvals.`, { limit: MOST_OPEN });
   return [
     happened('ApprovalRequested', {
       approvalId: `${run.started.runId}.${run.approvals.size + 1}`,
@@ -97,16 +102,16 @@ export function decideApproval(command: DecideApproval, run: Run): Outcome {
   const { approvalId, decision, digest, comment, at } = command;
   const approval = run.approvals.get(approvalId);
   if (!approval) return refuseUnknown(approvalId);
+  if (digest !== approval.digest)
+    return refuse('digest-mismatch', 'This is not the digest that the approval is for.', {
+      digest: approval.digest,
+    });
   const { decision: taken } = approval;
   const repeated = taken?.decision === decision && taken.decidedBy.sub === command.decidedBy.sub;
   if (repeated && !hasFallen(approval)) return [];
   const closed = refuseClosed(approval, at);
   if (closed) return closed;
   if (run.ended) return refuse('run-ended', `The run has ${run.ended.status}.`);
-  if (digest !== approval.digest)
-    return refuse('digest-mismatch', 'This is not the digest that the approval is for.', {
-      digest: approval.digest,
-    });
   if (!fourEyes(command.decidedBy, approval, run))
     return refuse('four-eyes', 'The requester, the customer and whoever acts for them cannot decide this.');
   const decidedBy: Party = { sub: command.decidedBy.sub, actFor: command.decidedBy.actFor };

@@ -30,6 +30,7 @@ export const runRefusals = [
   'stale-lease',
   'state-too-large',
   'step-already-completed',
+  'too-many-approvals',
 ] as const;
 export type RunRefusal = (typeof runRefusals)[number];
 export type Outcome = RunEvent[] | Refusal<RunRefusal>;
