@@ -26,5 +26,5 @@ export default {
     '^canonicalize$': '<rootDir>/node_modules/canonicalize/lib/canonicalize.js',
   },
   maxWorkers: 2,
-  testTimeout: 20_000,
+  testTimeout: 60_000,
 };

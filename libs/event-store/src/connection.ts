@@ -8,6 +8,7 @@ import {
   NO_STREAM,
   START,
   StreamNotFoundError,
+  eventTypeFilter,
   streamNameFilter,
 } from '@eventstore/db-client';
 import type { StoredEvent } from './envelope.js';
@@ -22,6 +23,12 @@ import {
   readFailure,
   storedEvent,
 } from './translate.js';
+
+/** What is heard: the streams whose names begin with `prefix`, and of them only events of `types`, where given. */
+export interface Heard {
+  readonly prefix: string;
+  readonly types?: readonly string[] | undefined;
+}
 
 /** An item of a subscription to the log, in its order. */
 export type Delivery =
@@ -184,26 +191,28 @@ export class Connection {
   }
 
   /**
-   * One subscription to the events, after a position, of the streams whose names begin with a prefix; it ends by an
-   * error when the connection does, and when the signal is aborted. `window` is how many events of any stream the
-   * store looks at before it tells a position (4.4). Pulled: the store waits for a slow consumer (4.3).
+   * One subscription to what is heard after a position; it ends by an error when the connection does, and when the
+   * signal is aborted. `window` is how many events of any stream the store looks at before it tells a position (4.4).
+   * Pulled: the store waits for a slow consumer (4.3).
    */
   async *follow(
-    prefix: string,
+    { prefix, types }: Heard,
     after: bigint | undefined,
     window: number,
     signal: AbortSignal,
   ): AsyncGenerator<Delivery, void, void> {
     const client = await this.client;
+    const told = {
+      maxSearchWindow: window,
+      checkpointInterval: 1,
+      checkpointReached: (_: unknown, { commit }: { commit: bigint }) =>
+        void subscription.push(new Marker({ kind: 'position', position: commit })),
+    };
     const subscription: AllStreamSubscription = client.subscribeToAll({
       fromPosition: after === undefined ? START : { commit: after, prepare: after },
-      filter: streamNameFilter({
-        prefixes: [prefix],
-        maxSearchWindow: window,
-        checkpointInterval: 1,
-        checkpointReached: (_, { commit }) =>
-          void subscription.push(new Marker({ kind: 'position', position: commit })),
-      }),
+      filter: types
+        ? eventTypeFilter({ ...told, prefixes: [...types] })
+        : streamNameFilter({ ...told, prefixes: [prefix] }),
     });
     subscription.on('error', heardElsewhere);
     subscription.on('caughtUp', () => void subscription.push(new Marker({ kind: 'caught-up' })));
@@ -213,7 +222,7 @@ export class Connection {
       if (signal.aborted) return;
       for await (const item of subscription as AsyncIterable<AllStreamResolvedEvent | Marker>) {
         if (item instanceof Marker) yield item.delivery;
-        else if (item.event) yield { kind: 'event', event: storedEvent(item.event) };
+        else if (item.event) yield delivered(storedEvent(item.event), prefix, types);
       }
     } catch (error) {
       if (!signal.aborted) throw readFailure(error);
@@ -267,6 +276,12 @@ export class Connection {
     options.set('keepAliveTimeout', String(KEEP_ALIVE_MS.answered + this.clients++));
     return EventStoreDBClient.connectionString(`${base}?${options.toString()}`);
   }
+}
+
+/** The store's filter knows one of the two, and only beginnings: what it let through beyond what is heard is a position. */
+function delivered(event: StoredEvent, prefix: string, types: Heard['types']): Delivery {
+  const heard = event.stream.startsWith(prefix) && (types?.includes(event.type) ?? true);
+  return heard ? { kind: 'event', event } : { kind: 'position', position: event.position };
 }
 
 /** Throws the error unless it is an interruption and another try is due; then returns when it is. */

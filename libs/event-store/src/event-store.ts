@@ -8,7 +8,7 @@ import { Lanes } from './lanes.js';
 import { openEvent } from './open-event.js';
 import type { Snapshots } from './snapshots.js';
 import type { StreamKind } from './stream-kind.js';
-import { type SubscribeOptions, subscribe } from './subscription.js';
+import { type SubscribeOptions, silentThrough, subscribe } from './subscription.js';
 
 export interface EventStoreOptions {
   /** `esdb://host:port?tls=false`, as the client takes it. */
@@ -95,9 +95,21 @@ export class EventStore {
   }
 
   /** Hears the streams of a prefix from a position on: see `subscribe`. Ends when the store is closed, too. */
-  subscribe({ signal, ...options }: SubscribeOptions): AsyncIterable<Delivery> {
-    const either = AbortSignal.any([signal, this.closing.signal]);
-    return subscribe(this.connection, { ...options, signal: either }, this.options.onNotice);
+  subscribe(options: SubscribeOptions): AsyncIterable<Delivery> {
+    return subscribe(
+      this.connection,
+      { ...options, signal: this.until(options.signal) },
+      this.options.onNotice,
+    );
+  }
+
+  /** How far nothing is heard after a position: see `silentThrough`. @throws StoreUnavailable */
+  silentThrough(options: SubscribeOptions & { readonly after: bigint }): Promise<bigint> {
+    return silentThrough(this.connection, { ...options, signal: this.until(options.signal) });
+  }
+
+  private until(signal: AbortSignal): AbortSignal {
+    return AbortSignal.any([signal, this.closing.signal]);
   }
 
   /** The position of the log's last event; 0 if it is empty. @throws StoreUnavailable */

@@ -6,6 +6,13 @@ export type Delivery =
   | { readonly kind: 'position'; readonly position: bigint }
   | { readonly kind: 'caught-up' };
 
+/** Streams by the beginning of their names, and of them only events of some types, where given. */
+interface Heard {
+  prefix: string;
+  types?: readonly string[];
+  signal: AbortSignal;
+}
+
 /**
  * What projecting needs of the event store. `read` and `subscribe` give events as stored, `open` gives one with
  * its personal fields opened. A stream that does not exist reads as empty. A subscription reconnects by itself,
@@ -14,11 +21,9 @@ export type Delivery =
 export interface EventLog {
   read(stream: string, options?: { from?: bigint; to?: bigint }): AsyncIterable<Recorded>;
   open(event: Recorded): Promise<Recorded>;
-  subscribe(options: {
-    prefix: string;
-    after: bigint | 'start';
-    signal: AbortSignal;
-  }): AsyncIterable<Delivery>;
+  subscribe(options: Heard & { after: bigint | 'start' }): AsyncIterable<Delivery>;
+  /** The position up to which the log, as it now stands, holds nothing that is heard after `after`. */
+  silentThrough(options: Heard & { after: bigint }): Promise<bigint>;
   head(): Promise<bigint>;
 }
 

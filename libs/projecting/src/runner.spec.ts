@@ -316,6 +316,7 @@ function bound({ log }: Stores): Stores['log'] {
     read: (stream, range) => log.read(stream, range),
     open: (event) => log.open(event),
     subscribe: (options) => log.subscribe(options),
+    silentThrough: (options) => log.silentThrough(options),
     head: () => log.head(),
   };
 }

@@ -66,6 +66,7 @@ export class ProjectionRunner<Doc> {
   private retried = false;
   private stopping = new AbortController();
   private running: Promise<void> | undefined;
+  private looking: Promise<void> | undefined;
 
   constructor(
     private readonly projection: Projection<Doc>,
@@ -93,6 +94,7 @@ export class ProjectionRunner<Doc> {
       delay(LONGEST_DRAIN_MS, undefined, { signal: waited.signal, ref: false }).catch(() => undefined),
     ]);
     waited.abort();
+    await this.looking;
     this.running = undefined;
     this.state = 'stopped';
     for (const waiter of this.waiters) waiter.settle(false);
@@ -130,6 +132,7 @@ export class ProjectionRunner<Doc> {
       };
       this.waiters.add(waiter);
       this.endRest();
+      void Promise.resolve(this.looking).then(() => this.look());
     });
   }
 
@@ -202,6 +205,20 @@ export class ProjectionRunner<Doc> {
     }
     await commit;
     await this.savePosition();
+  }
+
+  /** For whoever waits: events of other streams pass unheard, so the log is asked whether it holds any to wait for. */
+  private look(): void {
+    const idle = this.state === 'live' && this.received === this.applied;
+    if (!idle || this.looking || this.waiters.size === 0 || this.position === null) return;
+    const { prefix } = this.projection;
+    this.looking = this.stores.log
+      .silentThrough({ prefix, after: this.position, signal: this.stopping.signal })
+      .then((through) => this.reach(through))
+      .catch((error: unknown) =>
+        this.stores.notice('a look at the log failed', { prefix, code: codeOf(error) }),
+      )
+      .finally(() => (this.looking = undefined));
   }
 
   private async rest(stop: AbortSignal): Promise<void> {
@@ -300,6 +317,7 @@ export class ProjectionRunner<Doc> {
     if (batch.through !== null) this.reach(batch.through);
     if (caughtUp) this.state = 'live';
     this.behindSince = buffer.oldest && recordedAt(buffer.oldest);
+    this.look();
     if (Date.now() - this.saved.at >= POSITION_SAVED_EVERY_MS) await this.savePosition();
   }
 

@@ -72,6 +72,7 @@ export class ReactionRunner {
   private handled = 0;
   private stopping = new AbortController();
   private running: Promise<void> | undefined;
+  private looking: Promise<void> | undefined;
 
   constructor(
     private readonly reaction: Reaction,
@@ -99,6 +100,7 @@ export class ReactionRunner {
       delay(LONGEST_DRAIN_MS, undefined, { signal: drained.signal }).catch(() => undefined),
     ]);
     drained.abort();
+    await this.looking;
     this.running = undefined;
     this.state = 'stopped';
     for (const waiter of this.waiters) waiter.settle(false);
@@ -131,6 +133,7 @@ export class ReactionRunner {
         },
       };
       this.waiters.add(waiter);
+      void Promise.resolve(this.looking).then(() => this.look());
     });
   }
 
@@ -157,14 +160,28 @@ export class ReactionRunner {
     this.state = 'running';
     this.advanced();
     const { category, hears } = this.reaction;
-    const prefix = `${category}-`;
-    const after = position ?? 'start';
-    for await (const delivery of this.stores.log.subscribe({ prefix, after, signal: stop })) {
-      if (delivery.kind === 'caught-up') continue;
+    const heard = { prefix: `${category}-`, types: hears, signal: stop };
+    for await (const delivery of this.stores.log.subscribe({ ...heard, after: position ?? 'start' })) {
       if (delivery.kind === 'position') this.pass(delivery.position);
-      else if (!hears.includes(delivery.event.type)) this.pass(delivery.event.position);
-      else await this.enqueue(delivery.event, stop);
+      else if (delivery.kind === 'event') await this.enqueue(delivery.event, stop);
+      else this.look();
     }
+  }
+
+  /** For whoever waits: what is not heard passes untold, so the log is asked whether it holds anything to wait for. */
+  private look(): void {
+    const idle = this.state === 'running' && this.unfinished.size === 0;
+    if (!idle || this.looking || this.waiters.size === 0) return;
+    const { category, hears } = this.reaction;
+    const heard = { prefix: `${category}-`, types: hears, signal: this.stopping.signal };
+    const { unfinished } = this;
+    this.looking = this.stores.log
+      .silentThrough({ ...heard, after: unfinished.newest ?? 0n })
+      .then((through) => {
+        if (through > (unfinished.newest ?? 0n)) this.pass(through);
+      })
+      .catch((error: unknown) => this.stores.notice('a look at the log failed', { code: codeOf(error) }))
+      .finally(() => (this.looking = undefined));
   }
 
   private async retry({ stream, revision }: DeadLetter, stop: AbortSignal): Promise<void> {
@@ -259,6 +276,7 @@ export class ReactionRunner {
   private advanced(): void {
     const done = this.unfinished.done ?? -1n;
     for (const waiter of this.waiters) if (waiter.position <= done) waiter.settle(true);
+    this.look();
     if (Date.now() - this.saved.at < POSITION_SAVED_EVERY_MS || this.saving) return;
     this.saving = this.savePosition().finally(() => (this.saving = undefined));
   }
