@@ -1,5 +1,8 @@
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { claimStream, type ClaimState } from '#libs/domain/claims';
 import { claimIdOf } from '#libs/domain/losses';
+import { approvalStatus, runStatus, runStream, type RunState } from '#libs/domain/runs';
 import { EventStore } from '#libs/event-store';
 import { compareWithFold, type Projection, ReadModels, type Stores } from '#libs/projecting';
 import { Vault } from '#libs/vault';
@@ -79,8 +82,14 @@ async function exists(reader: ApiClient, claimId: string): Promise<boolean> {
   }
 }
 
-/** Compares both read models with their streams, on the stores of a running server; what differs, in words. */
+/**
+ * Compares both read models with their streams, on the stores of a running server; what differs, in words. Every
+ * document is compared with the projector's fold of its stream, and what is shown of these runs and claims with
+ * the fold of the rules, which shares nothing with the projector.
+ */
 export async function compareReadModels(
+  outcomes: Outcome[],
+  reader: ApiClient,
   dataFolder: string,
   { eventStoreUrl, mongoUrl }: Pick<Running, 'eventStoreUrl' | 'mongoUrl'>,
 ): Promise<string[]> {
@@ -94,6 +103,7 @@ export async function compareReadModels(
     return [
       ...(await differences(currentCheckpoints, stores)),
       ...(await differences(authoritativeClaims, stores)),
+      ...(await unlikeTheRules(outcomes, reader, log)),
     ];
   } finally {
     await models.close();
@@ -106,4 +116,43 @@ async function differences<Doc>(projection: Projection<Doc>, stores: Stores): Pr
   return Object.entries({ missing, extra, differing })
     .filter(([, names]) => names.length > 0)
     .map(([how, names]) => `${projection.name}: ${names.length} ${how} (${names.slice(0, 3).join(', ')})`);
+}
+
+async function unlikeTheRules(outcomes: Outcome[], reader: ApiClient, log: EventStore): Promise<string[]> {
+  const wrong: string[] = [];
+  for (const { runId, filed } of outcomes) {
+    const run = await log.fold(runStream, TENANT, runId);
+    const shown = await reader.call('GET', `/v1/runs/${runId}`);
+    if (!run || !sameRun(shown, run.state, new Date().toISOString()))
+      wrong.push(`run ${runId} is not shown as its events say`);
+    if (filed === undefined) continue;
+    const claim = await log.fold(claimStream, TENANT, filed.claimId);
+    const { receipt } = await reader.call('GET', `/v1/claims/${filed.claimId}`);
+    const provenance = await reader.call('GET', `/v1/claims/${filed.claimId}/provenance`);
+    if (!claim || !sameClaim({ receipt, provenance }, claim.state))
+      wrong.push(`claim ${filed.claimId} is not shown as its events say`);
+  }
+  return wrong;
+}
+
+/** Whether status, drafts and approvals of a run are shown as the rules fold them. */
+export function sameRun(shown: Answer, run: RunState, at: string): boolean {
+  const drafts = [...run.drafts.values()].map((each) => [each.draftId, each.draftVersion, each.digest]);
+  const approvals = [...run.approvals.values()].map((each) => [each.approvalId, approvalStatus(each, at)]);
+  return isDeepStrictEqual(
+    [
+      shown.status,
+      (shown.drafts as Answer[]).map((each) => [each.draftId, each.draftVersion, each.digest]),
+      (shown.approvals as Answer[]).map((each) => [each.approvalId, each.status]),
+    ],
+    [runStatus(run, at), drafts, approvals],
+  );
+}
+
+/** Whether receipt and digest of a claim are shown as the rules fold them. */
+export function sameClaim({ receipt, provenance }: Answer, { filed }: ClaimState): boolean {
+  return isDeepStrictEqual(
+    [(receipt as Answer).receiptNumber, (provenance as Answer).digest],
+    [filed?.receiptNumber, filed?.origin.digest],
+  );
 }

@@ -1,15 +1,16 @@
 import { appendFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { access, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Config } from '#apps/settings';
+import { Vault } from '#libs/vault';
 import { ApiClient } from '../api-client.js';
 import { CannotStart, readRunning, type Running } from '../data-folder.js';
 import { launchServer } from '../launch.js';
 import { tokenIssuer } from '../token.js';
 import { checkBooks, compareReadModels } from './books.js';
 import { type Acknowledged, type Cast, journey, type Outcome, TENANT } from './journey.js';
-import { type LossRow, readLosses, type UnreadableRow } from './rows.js';
+import { type Keyed, type LossRow, readLosses, type UnreadableRow } from './rows.js';
 
 const AT_ONCE = 8;
 /** How long a server may be away, as when it is killed and started again. */
@@ -25,9 +26,11 @@ const PATIENCE_MS = 60_000;
  */
 export async function losses(file: string, journal: string | undefined, main: string): Promise<number> {
   const began = performance.now();
-  const { rows, unreadable } = await readLosses(resolve(process.env.INIT_CWD ?? '.', file));
+  const path = resolve(process.env.INIT_CWD ?? '.', file);
+  await access(path);
   const server = await serverToUse(main);
   try {
+    const { rows, unreadable } = await readLosses(path, await keyedIn(server));
     const cast = await castFor(server);
     let last = 0n;
     const acknowledged: Acknowledged = (command) => {
@@ -36,7 +39,8 @@ export async function losses(file: string, journal: string | undefined, main: st
     };
     const { outcomes, failures } = await runAll(rows, cast, acknowledged);
     const books = await checkBooks(outcomes, String(last), cast.adjuster, eachAtOnce);
-    books.wrong.push(...(await compareReadModels(server.dataFolder, await server.running())));
+    const running = await server.running();
+    books.wrong.push(...(await compareReadModels(outcomes, cast.adjuster, server.dataFolder, running)));
     return report({
       rows,
       unreadable,
@@ -90,6 +94,13 @@ async function serverToUse(main: string): Promise<ServerToUse> {
     await rm(dataFolder, { recursive: true });
   };
   return { url: server.ready.url, dataFolder, running: async () => server.ready, close };
+}
+
+/** The tenant's own random key, made by the first run and kept with the data, so that a rerun comes to the same ids. */
+async function keyedIn({ dataFolder }: ServerToUse): Promise<Keyed> {
+  const vault = await Vault.open({ folder: join(dataFolder, 'keys') });
+  const keys = await vault.tenant(TENANT);
+  return (purpose, text) => keys.hmac(purpose, text);
 }
 
 async function castFor({ url, dataFolder }: ServerToUse): Promise<Cast> {

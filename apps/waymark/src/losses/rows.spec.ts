@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,10 +14,13 @@ const ROW =
 describe('a file of losses', () => {
   const folder = mkdtempSync(join(tmpdir(), 'waymark-rows-'));
   afterAll(() => rmSync(folder, { recursive: true }));
+  const keyOf = (key: string) => (purpose: string, text: string) =>
+    createHmac('sha256', key).update(`${purpose} ${text}`).digest('hex');
+  let keyed = keyOf('one');
   const read = (...lines: string[]) => {
     const file = join(folder, 'losses.csv');
     writeFileSync(file, lines.join('\n') + '\n');
-    return readLosses(file);
+    return readLosses(file, keyed);
   };
 
   it('becomes loss notices', async () => {
@@ -75,6 +79,16 @@ describe('a file of losses', () => {
     expect(rows[1]?.runId).toBe(once?.runId);
     expect(new Set(rows.map((row) => row.runId)).size).toBe(3);
     expect(rows.map((row) => row.duplicate)).toEqual([false, false, true]);
+  });
+
+  it('gives a row another run and customer under another key', async () => {
+    const [once] = (await read(HEAD, ROW)).rows;
+    keyed = keyOf('another');
+    const [other] = (await read(HEAD, ROW)).rows;
+    keyed = keyOf('one');
+    expect(other?.notice).toEqual(once?.notice);
+    expect(other?.runId).not.toBe(once?.runId);
+    expect(other?.customerId).not.toBe(once?.customerId);
   });
 
   it('is refused as a whole when a needed column is missing', async () => {

@@ -3,7 +3,7 @@ import { parse } from 'csv-parse';
 import { derivedId } from '#libs/canonical';
 import { type LossNotice, lossNotice } from '#libs/domain/losses';
 
-/** One reported loss of the file, ready to become a run. Ids derive from its content: the same row, the same run. */
+/** One reported loss of the file, ready to become a run. */
 export interface LossRow {
   line: number;
   runId: string;
@@ -29,13 +29,20 @@ const REQUIRED = ['policy_number', 'incident_date', 'incident_type', 'total_clai
 
 type Cells = Record<string, string>;
 
+/** A keyed digest: ids stand in the names of streams, where nothing may be read off them or guessed. */
+export type Keyed = (purpose: string, text: string) => string;
+
 /**
  * Reads a table of motor losses; its first line names the columns. A cell that is empty or `?` is unknown, and the
- * field is absent. A row that cannot be read is set aside with its line and the reason; the others go on.
+ * field is absent. A row that cannot be read is set aside with its line and the reason; the others go on. Ids derive
+ * from the row and the key: the same row under the same key is the same run.
  *
  * @throws Error if the file cannot be read, or lacks a column without which no row could be read.
  */
-export async function readLosses(file: string): Promise<{ rows: LossRow[]; unreadable: UnreadableRow[] }> {
+export async function readLosses(
+  file: string,
+  keyed: Keyed,
+): Promise<{ rows: LossRow[]; unreadable: UnreadableRow[] }> {
   const rows: LossRow[] = [];
   const unreadable: UnreadableRow[] = [];
   const seen = new Map<string, number>();
@@ -51,7 +58,7 @@ export async function readLosses(file: string): Promise<{ rows: LossRow[]; unrea
       columns = namesOf(record);
       continue;
     }
-    const outcome = readRow(columns, record, seen);
+    const outcome = readRow(columns, record, seen, keyed);
     if (typeof outcome === 'string') unreadable.push({ line: info.lines, reason: outcome });
     else rows.push({ line: info.lines, ...outcome });
   }
@@ -69,6 +76,7 @@ function readRow(
   columns: string[],
   record: string[],
   seen: Map<string, number>,
+  keyed: Keyed,
 ): Omit<LossRow, 'line'> | string {
   if (record.length !== columns.length)
     return `${record.length} cells; the first line names ${columns.length}`;
@@ -87,14 +95,15 @@ function readRow(
   if (!parsed.success)
     return parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('; ');
   const notice = parsed.data;
+  const row = JSON.stringify(cells);
   const timesSeen = (what: string) => {
     const before = seen.get(what) ?? 0;
     seen.set(what, before + 1);
     return before;
   };
   return {
-    runId: derivedId('losses run', JSON.stringify(cells), String(timesSeen(`row ${JSON.stringify(cells)}`))),
-    customerId: derivedId('losses customer', notice.policyNumber),
+    runId: derivedId(keyed('losses-run', `${timesSeen(`row ${row}`)} ${row}`)),
+    customerId: derivedId(keyed('losses-customer', notice.policyNumber)),
     notice,
     fraudReported: cells.fraud_reported === 'Y',
     duplicate: timesSeen(`loss ${notice.policyNumber} ${notice.lossDate}`) > 0,
