@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { chmod, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -54,9 +54,11 @@ describe('sealing', () => {
     const others = await vault.person('acme', ben, { create: ['run'] });
     const sealed = keys.seal('run', { name: 'Ana' }, 'here');
     expect(codeOf(() => keys.open(sealed, 'there'))).toBe('altered');
-    expect(codeOf(() => keys.open({ ...sealed, key: `claim/${ana}` }, 'here'))).toBe('altered');
+    const { key: claimKey } = keys.seal('claim', 1, 'here');
+    const { key: bensKey } = others.seal('run', 1, 'here');
+    expect(codeOf(() => keys.open({ ...sealed, key: claimKey }, 'here'))).toBe('altered');
     expect(codeOf(() => others.open(sealed, 'here'))).toBe('foreign-key');
-    expect(codeOf(() => others.open({ ...sealed, key: `run/${ben}` }, 'here'))).toBe('altered');
+    expect(codeOf(() => others.open({ ...sealed, key: bensKey }, 'here'))).toBe('altered');
     const bytes = Buffer.from(sealed.box, 'base64url');
     bytes.forEach((byte, index) => {
       const changed = Buffer.from(bytes);
@@ -71,9 +73,41 @@ describe('sealing', () => {
   it('says that a key is missing, and makes none by itself', async () => {
     const keys = await vault.person('acme', ana);
     expect(() => keys.seal('run', 1, 'p')).toThrow(`no run key for ${ana}`);
-    const sealed = { sealed: 'v1', key: `run/${ana}`, box: 'AAAA' } as const;
+    const sealed = { sealed: 'v1', key: `run/${ana}/00000000`, box: 'AAAA' } as const;
     expect(codeOf(() => keys.open(sealed, 'p'))).toBe('missing-key');
     expect((await filesOf(folder)).map((file) => file.slice(folder.length))).toEqual(['/master.key']);
+  });
+
+  it('tells a key that was replaced from a value that was altered', async () => {
+    const sealed = (await vault.person('acme', ana, { create: ['run'] })).seal('run', 'x', 'p');
+    await rm(join(folder, 'people', 'acme', `${ana}.run.key`));
+    const fresh = await (await Vault.open({ folder })).person('acme', ana, { create: ['run'] });
+    expect(codeOf(() => fresh.open(sealed, 'p'))).toBe('missing-key');
+    expect(fresh.seal('run', 'x', 'p').key).toMatch(new RegExp(`^run/${ana}/[0-9a-f]{8}$`));
+    expect(fresh.seal('run', 'x', 'p').key).not.toBe(sealed.key);
+  });
+
+  it('tells the length of a value to 32 bytes', async () => {
+    const keys = await vault.person('acme', ana, { create: ['run'] });
+    const boxBytes = (value: Json) => Buffer.from(keys.seal('run', value, 'p').box, 'base64url').length;
+    expect([null, true, 'x'.repeat(30), 'é'.repeat(15)].map(boxBytes)).toEqual([60, 60, 60, 60]);
+    expect(['x'.repeat(31), 'é'.repeat(16)].map(boxBytes)).toEqual([92, 92]);
+  });
+
+  it('digests under keys of a person and kind, apart from what seals', async () => {
+    const keys = await vault.person('acme', ana, { create: ['run', 'claim'] });
+    const others = await vault.person('acme', ben, { create: ['run'] });
+    const digests = [
+      keys.hmac('run', 'a', 'x'),
+      keys.hmac('run', 'b', 'x'),
+      keys.hmac('run', 'a', 'y'),
+      keys.hmac('claim', 'a', 'x'),
+      others.hmac('run', 'a', 'x'),
+    ];
+    expect(new Set(digests).size).toBe(5);
+    const again = await (await Vault.open({ folder })).person('acme', ana);
+    expect(again.hmac('run', 'a', 'x')).toBe(digests[0]);
+    expect(() => others.hmac('claim', 'a', 'x')).toThrow(`no claim key for ${ben}`);
   });
 
   it('seals the personal fields of an object and nothing else', async () => {
@@ -154,6 +188,39 @@ describe('key files', () => {
     const vaults = await Promise.all(Array.from({ length: 8 }, () => Vault.open({ folder: fresh })));
     const kids = await Promise.all(vaults.map(async (each) => (await each.signingKeys()).kid));
     expect(new Set(kids).size).toBe(1);
+  });
+
+  it('removes what killed processes left half made, and nothing else', async () => {
+    await vault.tenant('acme');
+    const files = await filesOf(folder);
+    const left = (name: string) => writeFile(join(folder, 'tmp', name), 'waymark-key-v1 AAAA\n');
+    const [ended, old, present] = [`4194305.a`, `${process.pid}.b`, `${process.pid}.c`];
+    await Promise.all([ended, old, present].map(left));
+    const before = new Date(Date.now() - 61_000);
+    await utimes(join(folder, 'tmp', old), before, before);
+    await Vault.open({ folder });
+    expect(await readdir(join(folder, 'tmp'))).toEqual([present]);
+    await rm(join(folder, 'tmp', present));
+    expect((await filesOf(folder)).sort()).toEqual(files.sort());
+  });
+
+  it('are those of the master key that is expected, or none', async () => {
+    expect((await Vault.open({ folder, id: vault.id })).id).toBe(vault.id);
+    const other = (await Vault.open({ folder: join(folder, 'other') })).id;
+    await expect(Vault.open({ folder, id: other })).rejects.toThrow(
+      'master.key is another one than these data were sealed with',
+    );
+    const gone = join(folder, 'gone');
+    await expect(Vault.open({ folder: gone, id: other })).rejects.toThrow('master.key is missing: restore');
+    expect(await readdir(folder)).not.toContain('gone');
+  });
+
+  it('derives ids that nobody without the key can find', async () => {
+    const [acme, zeta] = await Promise.all([vault.tenant('acme'), vault.tenant('zeta')]);
+    const ids = [acme.id('a', 'bc'), acme.id('ab', 'c'), acme.id('a', 'b', 'c'), zeta.id('a', 'bc')];
+    expect(new Set(ids).size).toBe(4);
+    expect(ids[0]).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    expect((await (await Vault.open({ folder })).tenant('acme')).id('a', 'bc')).toBe(ids[0]);
   });
 
   it('keeps tenants and purposes apart', async () => {

@@ -9,15 +9,17 @@ import {
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
+import { v5 } from 'uuid';
 import { type Json, sha256 } from '#libs/canonical';
 import type { DataKind } from '#libs/decider';
 import { closeBox, openBox } from './box.js';
 import { type PersonalField, openEach, openFields, sealedFor } from './fields.js';
-import { makeFolder, readIfThere, writeOnce } from './files.js';
-import { PersonKeys } from './person-keys.js';
+import { makeFolder, readIfThere, sweepTemporaries, writeOnce } from './files.js';
+import { PersonKeys, keyId } from './person-keys.js';
 
 const KEY_BYTES = 32;
 const CACHED_PEOPLE = 20_000;
+const TEMPORARY = 'tmp';
 const MASTER = /^waymark-master-key-v1 ([A-Za-z0-9_-]{43}) ([0-9a-f]{16})\n$/;
 const WRAPPED = /^waymark-key-v1 ([A-Za-z0-9_-]+)\n$/;
 
@@ -25,6 +27,11 @@ const WRAPPED = /^waymark-key-v1 ([A-Za-z0-9_-]+)\n$/;
 export interface TenantKeys {
   /** HMAC-SHA-256 in hex; texts of different purposes never compare equal. */
   hmac(purpose: string, text: string): string;
+  /**
+   * A UUID (version 5) that follows from parts, in a namespace that follows from the key: whoever does not have it
+   * cannot find the parts by trying. Those of different purposes never compare equal.
+   */
+  id(purpose: string, ...parts: string[]): string;
 }
 
 /** The key pair that signs the tokens of an installation without an identity provider of its own. */
@@ -53,31 +60,46 @@ export class Vault {
   ) {}
 
   /**
-   * Opens a folder of keys, making it with a new master key on first use.
+   * Opens a folder of keys, making it with a new master key on first use. Removes what processes that were killed
+   * left half made.
    *
-   * @throws Error naming the file if the master key is missing beside existing keys, or damaged.
+   * @param id of the master key that must be there: then none is made.
+   * @throws Error naming the file if the master key is missing beside existing keys, damaged, or not the one of `id`.
    */
-  static async open({ folder }: { folder: string }): Promise<Vault> {
+  static async open({ folder, id }: { folder: string; id?: string | undefined }): Promise<Vault> {
     const path = join(folder, 'master.key');
-    await makeFolder(folder);
+    const temporary = join(folder, TEMPORARY);
     let text = readIfThere(path);
     if (text === undefined) {
-      const others = (await readdir(folder)).filter((name) => !name.startsWith('master.key'));
+      if (id !== undefined) throw new Error(`${path} is missing: restore the folder of keys from its backup`);
+      await makeFolder(folder);
+      const others = (await readdir(folder)).filter((name) => name !== 'master.key' && name !== TEMPORARY);
       if (others.length > 0)
         throw new Error(`${path} is missing, but ${folder} holds keys that only it can open: restore it`);
-      text = await writeOnce(path, masterText(randomBytes(KEY_BYTES)));
+      text = await writeOnce(path, masterText(randomBytes(KEY_BYTES)), temporary);
     }
-    return new Vault(folder, masterOf(text, path));
+    const vault = new Vault(folder, masterOf(text, path));
+    if (id !== undefined && vault.id !== id)
+      throw new Error(`${path} is another one than these data were sealed with: restore it from its backup`);
+    await sweepTemporaries(temporary);
+    return vault;
+  }
+
+  /** The public name of the master key. */
+  get id(): string {
+    return keyId(this.master);
   }
 
   /** The keyed digests of a tenant; the key is made on first use and kept for ever. */
   async tenant(tenant: string): Promise<TenantKeys> {
     const known = this.tenants.get(tenant);
     if (known) return known;
-    const key = await this.keyOf(join('tenants', `${safe(tenant)}.key`), () => randomBytes(KEY_BYTES));
-    const keys: TenantKeys = {
-      hmac: (purpose, text) => createHmac('sha256', key).update(`${purpose}\0${text}`).digest('hex'),
-    };
+    const key = await this.keyOf(`tenants/${safe(tenant)}.key`, () => randomBytes(KEY_BYTES));
+    const hmac = (purpose: string, text: string) =>
+      createHmac('sha256', key).update(`${purpose}\0${text}`).digest('hex');
+    const namespace = createHmac('sha256', key).update('waymark ids').digest().subarray(0, 16);
+    const id = (...parts: string[]) => v5(JSON.stringify(parts), namespace);
+    const keys: TenantKeys = { hmac, id };
     this.tenants.set(tenant, keys);
     return keys;
   }
@@ -146,10 +168,12 @@ export class Vault {
     return keys;
   }
 
+  /** `name` is the file's path in the folder, with `/` on every platform: it is authenticated with the key. */
   private async keyOf(name: string, make: () => Buffer): Promise<KeyObject> {
     const known = this.readKey(name);
     if (known) return known;
-    return this.unwrap(name, await writeOnce(join(this.folder, name), this.wrap(name, make())));
+    const path = join(this.folder, name);
+    return this.unwrap(name, await writeOnce(path, this.wrap(name, make()), join(this.folder, TEMPORARY)));
   }
 
   private readKey(name: string): KeyObject | undefined {
@@ -185,7 +209,7 @@ function masterOf(text: string, path: string): KeyObject {
 }
 
 function personFile(tenant: string, customerId: string, kind: DataKind): string {
-  return join('people', safe(tenant), `${safe(customerId.toLowerCase())}.${kind}.key`);
+  return `people/${safe(tenant)}/${safe(customerId.toLowerCase())}.${kind}.key`;
 }
 
 /** A part of a file name: what could leave the folder, or collide on a file system without case, is refused. */
