@@ -15,9 +15,12 @@ export interface Actor {
 export interface Envelope {
   readonly tenant: string;
   readonly commandId: string;
-  /** A keyed digest of the command's body: tells a repeat from another command under the same id. */
+  /**
+   * A digest of the command's body, under the customer's key of the stream's kind of data: tells a repeat from
+   * another command under the same id, and nothing once that key is erased. Equal bodies differ by stream.
+   */
   readonly bodyDigest: string;
-  readonly actor: Pick<Actor, 'sub' | 'roles' | 'actFor'>;
+  readonly actor: Actor;
   /** The command's time, ISO 8601 in UTC with milliseconds. */
   readonly recordedAt: string;
   readonly schemaVersion: number;

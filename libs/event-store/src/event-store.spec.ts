@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { startEventStore } from '#libs/embedded/event-store';
 import { Vault, isSealed } from '#libs/vault';
 import { type CounterCall, add, ana, call, counter, noon, open } from './examples.js';
@@ -95,12 +96,59 @@ describe('a command', () => {
     expect(event!.metadata).toEqual({
       tenant: 'acme',
       commandId: context.commandId,
-      bodyDigest: 'digest',
-      actor: { sub: 'dana', roles: ['assistant'], actFor: ['eve'] },
+      bodyDigest: (await vault.person('acme', ana)).hmac('run', 'stored-body', `counter-acme.${id}\0digest`),
+      actor: { sub: 'dana', roles: ['assistant'], actFor: ['eve'], customerId: ana },
       recordedAt: later(1),
       schemaVersion: 1,
       previousDigest: '0'.repeat(64),
     });
+  });
+
+  it('stores of its body what tells nothing without the customer: neither equal bodies nor, later, which', async () => {
+    const [one, two] = [await opened(), await opened()];
+    const context = { bodyDigest: 'body' };
+    await store.handle(counter, add(one, 1, { context }));
+    await store.handle(counter, add(one, 2, { context }));
+    await store.handle(counter, add(two, 1, { context }));
+    const stored = [...(await eventsOf(one)).slice(1), ...(await eventsOf(two)).slice(1)];
+    const [first, second, elsewhere] = stored.map(({ metadata }) => metadata.bodyDigest);
+    expect(first).toMatch(/^[0-9a-f]{64}$/);
+    expect(second).toBe(first);
+    expect(elsewhere).not.toBe(first);
+  });
+
+  it('never makes a key anew that its stream was given', async () => {
+    const [id, customerId] = [randomUUID(), randomUUID()];
+    const command = { type: 'Open', customerId, title: 'x' } as const;
+    await store.handle(counter, call(id, command, { creates: true }));
+    const key = join(folder, 'keys', 'people', 'acme', `${customerId}.claim.key`);
+    await rm(key);
+    const another = await Vault.open({ folder: join(folder, 'keys') });
+    const later = await EventStore.connect({ url: server.url, vault: another });
+    await expect(later.handle(counter, add(id, 1))).rejects.toThrow(
+      `unreadable event at counter-acme.${id}@0: the claim key of its customer is missing`,
+    );
+    await later.close();
+    expect(await eventsOf(id)).toHaveLength(1);
+    await expect(stat(key)).rejects.toThrow('ENOENT');
+  });
+
+  it('on a stream about nobody makes no person a key', async () => {
+    const { dataKind: _, ...about } = counter;
+    const bare = { ...about, category: 'bare', events: { ...counter.events } };
+    await expect(store.handle(bare, open(randomUUID()))).rejects.toThrow(
+      'bare has personal fields and no kind of data',
+    );
+    const events = { CounterOpened: z.object({ customerId: z.string(), title: z.string() }) };
+    const id = randomUUID();
+    const context = { commandId: randomUUID(), bodyDigest: 'body' };
+    const first = await store.handle({ ...bare, events }, open(id, { context }));
+    const again = await store.handle({ ...bare, events }, open(id, { context }));
+    expect([first.replayed, again.replayed]).toEqual([false, true]);
+    for await (const { metadata } of store.read(`bare-acme.${id}`))
+      expect(metadata.bodyDigest).toBe(
+        (await vault.tenant('acme')).hmac('stored-body', `bare-acme.${id}\0body`),
+      );
   });
 
   it('is refused by the rules with nothing appended', async () => {

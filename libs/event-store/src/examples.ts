@@ -29,6 +29,7 @@ type CounterCommand =
 /** The smallest stream with everything a real one has, for the specs of this room. */
 export const counter: StreamKind<Counter, CounterCommand, CounterEvent> = {
   category: 'counter',
+  dataKind: 'run',
   events: counterEvents,
   foldVersion: 1,
   customerOf: (state, [first]) =>

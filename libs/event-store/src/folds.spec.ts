@@ -184,18 +184,21 @@ describe('snapshots are saved', () => {
     expect(snapshots.saved.get(stream)).toMatchObject({ revision: 999n });
   });
 
-  it("not when the customer's run key is gone, nor above 12 MiB", async () => {
+  it("under the key of the stream's own kind of data; not when it is gone, nor above 12 MiB", async () => {
     const { fold } = await foldsWith().current(counter, await streamOf(1));
     const keyless = await vault.person('acme', randomUUID());
     const keys = await vault.person('acme', ana);
     expect(takeSnapshot(counter, fold, ana, keyless)).toBeUndefined();
+    const withClaimKey = await vault.person('acme', randomUUID(), { create: ['claim'] });
+    expect(takeSnapshot(counter, fold, ana, withClaimKey)).toBeUndefined();
+    expect(takeSnapshot({ ...counter, dataKind: 'claim' }, fold, ana, withClaimKey)).toBeDefined();
     fold.state.title = 'x'.repeat(12 * 1024 * 1024);
     expect(takeSnapshot(counter, fold, ana, keys)).toBeUndefined();
   });
 });
 
 describe('recent commands', () => {
-  it('hold less than two days, whatever comes', () => {
+  it('hold hardly more than two days', () => {
     const commands = new RecentCommands();
     const hour = 60 * 60 * 1000;
     for (let index = 0; index < 24 * 10; index++) {
@@ -209,9 +212,36 @@ describe('recent commands', () => {
         Array.from({ length: Math.min(index + 1, 24) }, (_, each) => each + Math.max(0, index - 23)),
       );
       const { older, younger } = commands.save() as { older: unknown[]; younger: unknown[] };
-      expect(older.length + younger.length).toBeLessThanOrEqual(48);
+      expect(older.length + younger.length).toBeLessThanOrEqual(48 + 32);
     }
     expect(commands.creation).toMatchObject({ first: 0n, last: 0n });
+  });
+});
+
+describe('recent commands, when some clock is wrong', () => {
+  const day = 24 * 60 * 60 * 1000;
+  function noted(...days: number[]): RecentCommands {
+    const commands = new RecentCommands();
+    days.forEach((each, index) => {
+      const recordedAt = new Date(Date.parse(noon) + Math.round(each * day)).toISOString();
+      const metadata = { commandId: `c${index}`, bodyDigest: 'b', recordedAt } as never;
+      commands.note({ revision: BigInt(index), position: BigInt(index), metadata });
+    });
+    return commands;
+  }
+  const at = (days: number) => new Date(Date.parse(noon) + Math.round(days * day)).toISOString();
+
+  it('forget nothing younger than a day for one event from days ahead, also when they were saved', () => {
+    const before = Array.from({ length: 40 }, (_, index) => index / 1000);
+    const commands = noted(...before, 7, 0.1, 8, 0.2);
+    for (const each of [commands, RecentCommands.load(commands.save())])
+      for (let index = 0; index < 44; index++) expect(each.find(`c${index}`, at(0.3))).toBeDefined();
+  });
+
+  it('go on forgetting after it', () => {
+    const days = Array.from({ length: 200 }, (_, index) => index / 2);
+    const { older, younger } = noted(0, 5, ...days).save() as { older: unknown[]; younger: unknown[] };
+    expect(older.length + younger.length).toBeLessThanOrEqual(2 * 2 + 32);
   });
 });
 

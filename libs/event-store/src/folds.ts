@@ -181,7 +181,7 @@ export class Folds {
   /** What is saved is taken now; saving goes on beside the commands, and its failure harms nobody. */
   private save<State>(kind: Foldable<State>, fold: Fold<State>): void {
     const { snapshots, vault, onNotice } = this.options;
-    if (!snapshots) return;
+    if (!snapshots || kind.dataKind === undefined) return;
     fold.savedAt = fold.revision;
     const { stream, revision } = fold;
     const customerId = kind.customerOf(fold.state, []);

@@ -17,6 +17,7 @@ import type { Folds } from './folds.js';
 import type { Lanes } from './lanes.js';
 import { type CommandContext, checkSize, prepareEvents } from './prepare.js';
 import type { CommandRecord } from './recent-commands.js';
+import { streamKeys } from './stream-keys.js';
 import type { StreamKind } from './stream-kind.js';
 import { LostRace, UncertainAppend } from './translate.js';
 
@@ -81,7 +82,7 @@ export function handleCommand<State, Command, Event extends DomainEvent, Answer>
     let races = 0;
     let unanswered = 0;
     for (;;) {
-      const verdict = judge(kind, call, fold);
+      const verdict = judge(kind, call, fold, await repetition(parts, kind, call, fold));
       if (verdict.then !== 'append' && fresh)
         return conclude(parts, kind, call, fold, verdict, unanswered === 0);
       if (verdict.then === 'append') {
@@ -108,6 +109,7 @@ function judge<State, Command, Event extends DomainEvent>(
   kind: StreamKind<State, Command, Event>,
   { context, command, creates = false, permit }: CommandCall<State, Command, unknown>,
   { stream, revision, state, commands }: Fold<State>,
+  hasSameBody: (record: CommandRecord) => boolean,
 ): Verdict<Event> {
   const exists = revision >= 0n;
   if (!exists && !creates) return { then: 'refuse', error: new StreamNotFound(stream) };
@@ -116,10 +118,9 @@ function judge<State, Command, Event extends DomainEvent>(
   if (permitted === 'hidden') return { then: 'refuse', error: new StreamNotFound(stream) };
   if (permitted === 'forbidden') return { then: 'refuse', error: new NotPermitted(stream) };
 
-  const { commandId, bodyDigest, at, expectedRevision } = context;
+  const { commandId, at, expectedRevision } = context;
   const record = commands.find(commandId, at);
-  if (record && record.bodyDigest !== bodyDigest)
-    return { then: 'refuse', error: new IdempotencyKeyReused(commandId) };
+  if (record && !hasSameBody(record)) return { then: 'refuse', error: new IdempotencyKeyReused(commandId) };
   if (record) return { then: 'replay', record, created: record.first === 0n };
 
   if (expectedRevision !== undefined && expectedRevision !== revision)
@@ -129,9 +130,21 @@ function judge<State, Command, Event extends DomainEvent>(
   if (!isRefusal(outcome))
     return outcome.length > 0 ? { then: 'append', events: outcome } : { then: 'stand' };
   const { creation } = commands;
-  if (creates && creation?.bodyDigest === bodyDigest)
+  if (creates && creation && hasSameBody(creation))
     return { then: 'replay', record: creation, created: false };
   return { then: 'refuse', error: new RefusedCommand(outcome) };
+}
+
+/** Tells whether a command that left its record in the stream had the same body. @throws UnreadableEvent without keys */
+async function repetition<State, Command, Event extends DomainEvent>(
+  { vault }: CommandParts,
+  kind: StreamKind<State, Command, Event>,
+  { context }: CommandCall<State, Command, unknown>,
+  fold: Fold<State>,
+): Promise<(record: CommandRecord) => boolean> {
+  if (fold.revision < 0n) return () => false;
+  const { bodyDigest } = await streamKeys(vault, kind, fold);
+  return (record) => record.bodyDigest === bodyDigest(context.bodyDigest);
 }
 
 /** Seals, chains and appends at the fold's revision; the fold goes on only when the store says it is on disk. */

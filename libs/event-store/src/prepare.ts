@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { sha256 } from '#libs/canonical';
-import type { DataKind, DomainEvent } from '#libs/decider';
+import type { DomainEvent } from '#libs/decider';
 import { type Vault, sealFields } from '#libs/vault';
 import {
   type Actor,
@@ -13,12 +13,13 @@ import {
 import { AppendTooLarge } from './errors.js';
 import type { Appended, Fold } from './fold.js';
 import { type StreamKind, eventType } from './stream-kind.js';
+import { streamKeys } from './stream-keys.js';
 
 /** Who commands, when, and under which id. Times come from here and from nowhere else. */
 export interface CommandContext {
   readonly actor: Actor;
   readonly commandId: string;
-  /** A keyed digest of the body; equal for a repeat. */
+  /** A digest of the body, equal for a repeat. What is stored is made of it under the customer's key. */
   readonly bodyDigest: string;
   /** ISO 8601 in UTC with milliseconds. */
   readonly at: string;
@@ -28,13 +29,13 @@ export interface CommandContext {
 
 /**
  * New events as they will be stored after a fold: checked against their schemas, personal fields sealed under the
- * customer's keys (made where missing), in their envelopes, chained.
+ * customer's keys (see `streamKeys`), in their envelopes, chained.
  *
  * Event ids are new each time an event is sealed, and so are its bytes. Were the ids the command's, a store would
  * answer a second sending at the same revision with the first one's success (protocol 2.3), and the bytes that stand
  * would not be those whose digest the next event names. That a command has one effect is its `commandId`'s business.
  *
- * @throws Error for an event that its schema does not allow: a fault of the rules.
+ * @throws UnreadableEvent if a key is missing; Error for an event that its schema does not allow: a fault of the rules.
  */
 export async function prepareEvents<State, Command, Event extends DomainEvent>(
   vault: Vault,
@@ -46,8 +47,8 @@ export async function prepareEvents<State, Command, Event extends DomainEvent>(
   const { stream } = fold;
   const parts = streamParts(stream);
   const types = events.map((event) => checkedType(kind, event));
-  const kinds = [...new Set(types.flatMap((type) => type.kinds))];
-  const keys = kinds.length > 0 ? await keysFor(vault, kind, fold, events, kinds) : undefined;
+  const { person, bodyDigest } = await streamKeys(vault, kind, fold, events);
+  const asStored = { ...context, bodyDigest: bodyDigest(context.bodyDigest) };
   let previousDigest = fold.digest;
   return events.map((opened, index) => {
     const eventId = randomUUID();
@@ -59,8 +60,8 @@ export async function prepareEvents<State, Command, Event extends DomainEvent>(
       revision: fold.revision + 1n + BigInt(index),
       eventId,
       type: opened.type,
-      data: keys ? sealFields(data, personal, keys, `${stream}/${eventId}`) : data,
-      metadata: envelope(parts.tenant, context, previousDigest),
+      data: person ? sealFields(data, personal, person, `${stream}/${eventId}`) : data,
+      metadata: envelope(parts.tenant, asStored, previousDigest),
     };
     const text = chainedText(stored);
     previousDigest = sha256(text);
@@ -109,23 +110,14 @@ function checkedType<State, Command, Event extends DomainEvent>(
   return found;
 }
 
-async function keysFor<State, Command, Event extends DomainEvent>(
-  vault: Vault,
-  kind: StreamKind<State, Command, Event>,
-  fold: Fold<State>,
-  events: readonly Event[],
-  create: DataKind[],
-) {
-  return vault.person(streamParts(fold.stream).tenant, kind.customerOf(fold.state, events), { create });
-}
-
 function envelope(tenant: string, context: CommandContext, previousDigest: string): Envelope {
   const { actor, commandId, bodyDigest, at } = context;
+  const { sub, roles, actFor, customerId } = actor;
   return {
     tenant,
     commandId,
     bodyDigest,
-    actor: { sub: actor.sub, roles: actor.roles, actFor: actor.actFor },
+    actor: { sub, roles, actFor, ...(customerId !== undefined && { customerId }) },
     recordedAt: at,
     schemaVersion: SCHEMA_VERSION,
     previousDigest,

@@ -18,17 +18,25 @@ type Entry = [commandId: string, ...record: string[]];
 /** How long a command's id is remembered. */
 export const REMEMBERED_MS = 24 * 60 * 60 * 1000;
 
+/** So many commands in a row must say that a day has passed. */
+const WITNESSES = 16;
+
 /**
  * The commands of one stream whose events are less than a day old, and the one that created it. A function of the
- * stream's events alone: ages are measured by `recordedAt`, so every fold of the same events holds the same.
+ * stream's events alone: ages are measured by `recordedAt`, so every fold of the same events holds the same. One
+ * clock may be wrong: the time here is the earliest that any of the last 16 commands had.
  *
- * Kept in two generations: when the younger spans a day it becomes the older, and that is forgotten whole. So ageing
- * costs nothing for each command, and what is held is at most two days' commands; `find` looks at the exact age.
+ * Kept in two generations: when all of the older are a day old they are forgotten together, and the younger become
+ * the older. So ageing costs nothing for each command, and what is held is at most two days' commands and 32, or
+ * while some are from the future, all since; `find` looks at the exact age.
  */
 export class RecentCommands {
   private older = new Map<string, CommandRecord>();
   private younger = new Map<string, CommandRecord>();
-  private since = 0;
+  /** When the last of the older was recorded. */
+  private until = -Infinity;
+  /** When each of the last commands was recorded. */
+  private witnesses: number[] = [];
 
   constructor(private first?: CommandRecord) {}
 
@@ -43,10 +51,10 @@ export class RecentCommands {
     const recordedAt = Date.parse(metadata.recordedAt);
     const known = this.younger.get(commandId);
     const continues = known?.last === revision - 1n && known.recordedAt === recordedAt;
+    if (!continues) this.witness(recordedAt);
     const first = continues ? known.first : revision;
     const record = { bodyDigest, first, last: revision, position, recordedAt };
     if (first === 0n) this.first = record;
-    if (recordedAt >= this.since + REMEMBERED_MS) this.turn(recordedAt);
     this.younger.set(commandId, record);
   }
 
@@ -60,7 +68,7 @@ export class RecentCommands {
     const entries = (records: Map<string, CommandRecord>) =>
       Array.from(records, ([id, record]): Json => [id, ...saved(record)]);
     return {
-      since: this.since,
+      witnesses: this.witnesses,
       first: this.first ? saved(this.first) : [],
       older: entries(this.older),
       younger: entries(this.younger),
@@ -68,8 +76,8 @@ export class RecentCommands {
   }
 
   static load(json: Json): RecentCommands {
-    const { since, first, older, younger } = json as {
-      since: number;
+    const { witnesses, first, older, younger } = json as {
+      witnesses: number[];
       first: string[];
       older: Entry[];
       younger: Entry[];
@@ -77,18 +85,28 @@ export class RecentCommands {
     const commands = new RecentCommands(first.length > 0 ? loaded(first) : undefined);
     const records = (entries: Entry[]) =>
       new Map(entries.map(([id, ...record]): [string, CommandRecord] => [id, loaded(record)]));
-    commands.since = since;
+    commands.witnesses = witnesses;
     commands.older = records(older);
+    commands.until = lastOf(commands.older);
     commands.younger = records(younger);
     return commands;
   }
 
-  private turn(recordedAt: number): void {
-    const adjacent = recordedAt < this.since + 2 * REMEMBERED_MS;
-    this.older = adjacent ? this.younger : new Map<string, CommandRecord>();
+  private witness(recordedAt: number): void {
+    this.witnesses.push(recordedAt);
+    if (this.witnesses.length <= WITNESSES) return;
+    this.witnesses.shift();
+    if (Math.min(...this.witnesses) < this.until + REMEMBERED_MS) return;
+    this.older = this.younger;
+    this.until = lastOf(this.older);
     this.younger = new Map();
-    this.since = recordedAt;
   }
+}
+
+function lastOf(records: Map<string, CommandRecord>): number {
+  let last = -Infinity;
+  for (const { recordedAt } of records.values()) last = Math.max(last, recordedAt);
+  return last;
 }
 
 function saved({ bodyDigest, first, last, position, recordedAt }: CommandRecord): string[] {

@@ -5,7 +5,7 @@ import type { Fold } from './fold.js';
 import { RecentCommands } from './recent-commands.js';
 import type { StreamKind } from './stream-kind.js';
 
-/** A saved fold. What it says is in `sealed`, under the customer's run key; the rest says what it is of. */
+/** A saved fold. What it says is in `sealed`, under the customer's key of the stream's kind of data; the rest says what it is of. */
 export interface Snapshot {
   readonly stream: string;
   readonly revision: bigint;
@@ -27,19 +27,19 @@ export interface Snapshots {
 /** Sealed bytes above this are not saved: the document that holds them may have 16 MiB. */
 export const LARGEST_SNAPSHOT = 12 * 1024 * 1024;
 
-/** A fold as a snapshot, or `undefined` if it is too large or its customer's run key is gone. */
+/** A fold as a snapshot, or `undefined` if it is too large, about nobody, or its customer's key is gone. */
 export function takeSnapshot<State>(
   kind: StreamKind<State, never, DomainEvent>,
   fold: Fold<State>,
   customerId: string,
   keys: PersonKeys,
 ): Snapshot | undefined {
-  if (!keys.has('run')) return undefined;
+  if (kind.dataKind === undefined || !keys.has(kind.dataKind)) return undefined;
   const { stream, revision, position, digest } = fold;
   const content = JSON.stringify({ state: kind.save(fold.state), commands: fold.commands.save() });
   if (content.length > LARGEST_SNAPSHOT) return undefined;
   const sealed = keys.sealBytes(
-    'run',
+    kind.dataKind,
     Buffer.from(content, 'utf8'),
     placeOf(stream, revision, kind.foldVersion),
   );
@@ -59,9 +59,9 @@ export async function openSnapshot<State>(
   tenant: string,
 ): Promise<Fold<State> | undefined> {
   const { stream, revision, position, digest, foldVersion, customerId, sealed } = snapshot;
-  if (foldVersion !== kind.foldVersion) return undefined;
+  if (foldVersion !== kind.foldVersion || kind.dataKind === undefined) return undefined;
   const keys = await vault.person(tenant, customerId);
-  const content = keys.openBytes('run', sealed, placeOf(stream, revision, foldVersion));
+  const content = keys.openBytes(kind.dataKind, sealed, placeOf(stream, revision, foldVersion));
   const { state, commands } = JSON.parse(content.toString('utf8')) as { state: Json; commands: Json };
   return {
     stream,

@@ -10,7 +10,9 @@ export interface StreamKind<State, Command, Event extends DomainEvent> {
   readonly decider: Decider<State, Command, Event>;
   /** The schema of each event's data, by type. A stored type that stands not here makes its stream refuse commands. */
   readonly events: Readonly<Record<string, z.ZodType>>;
-  /** The customer whose keys seal the personal fields of new events; `state` is that before them. */
+  /** The kind of data that its streams are; absent for streams about nobody. */
+  readonly dataKind?: DataKind;
+  /** The customer whose keys seal what is personal in new events; `state` is that before them. Not asked without `dataKind`. */
   customerOf(state: State, newEvents: readonly Event[]): string;
   /** Changes whenever `evolve`, `save` or `load` do: a snapshot of another version is not used. */
   readonly foldVersion: number;
@@ -24,6 +26,28 @@ export interface EventType {
   readonly personal: readonly PersonalField[];
   readonly kinds: readonly DataKind[];
 }
+
+type Schemas = StreamKind<never, never, never>['events'];
+
+const kindsKnown = new WeakMap<Schemas, readonly DataKind[]>();
+
+/**
+ * Every kind of data that a stream can come to hold, its own first; none for a stream about nobody.
+ *
+ * @throws Error if such a stream has personal fields.
+ */
+export function kindsOfData({ category, dataKind, events }: KindOfData): readonly DataKind[] {
+  const found = kindsKnown.get(events);
+  if (found) return found;
+  const inFields = Object.keys(events).flatMap((type) => eventType(events, type)?.kinds ?? []);
+  if (dataKind === undefined && inFields.length > 0)
+    throw new Error(`${category} has personal fields and no kind of data`);
+  const kinds = [...new Set(dataKind === undefined ? [] : [dataKind, ...inFields])];
+  kindsKnown.set(events, kinds);
+  return kinds;
+}
+
+type KindOfData = Pick<StreamKind<never, never, never>, 'category' | 'dataKind' | 'events'>;
 
 const known = new WeakMap<z.ZodType, EventType>();
 

@@ -78,6 +78,7 @@ export const claim: Decider<ClaimState, ClaimCommand, ClaimEvent, ClaimRefusal> 
 
 export const claimStream = {
   category: 'claim',
+  dataKind: 'claim' as const,
   decider: claim,
   events: claimEvents,
   foldVersion: 1,

@@ -19,7 +19,9 @@ field is encrypted wherever it rests, with the key of the customer for that kind
 they are. Where a \`kind\` stands several times, the fields that follow it belong to that kind.
 
 Beside its data every event carries the envelope: \`tenant\`, \`commandId\`, \`bodyDigest\`,
-\`actor {sub, roles, actFor}\`, \`recordedAt\`, \`schemaVersion\` and \`previousDigest\`.
+\`actor {sub, roles, actFor, customerId?}\`, \`recordedAt\`, \`schemaVersion\` and \`previousDigest\`.
+\`bodyDigest\` is keyed with the customer's key for the stream's own kind of data, so that it tells nothing once that
+is erased.
 `;
 
 const streams: [string, string, Record<string, z.ZodType>][] = [

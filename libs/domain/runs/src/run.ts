@@ -106,6 +106,7 @@ export const run: Decider<RunState, RunCommand, RunEvent, RunRefusal> = { initia
 
 export const runStream = {
   category: 'run',
+  dataKind: 'run' as const,
   decider: run,
   events: runEvents,
   foldVersion: 1,
