@@ -23,7 +23,10 @@ export interface Identity {
   readonly expiresAt: number;
 }
 
-const subject = z.string().min(1).max(200);
+/** Who a token names: all that stands in a `sub` can stand in a stream's name, and in every log and header. */
+const subject = z
+  .string()
+  .regex(/^[A-Za-z0-9._@:|+-]{1,128}$/, 'must be 1 to 128 of A-Z, a-z, 0-9 and . _ @ : | + -');
 
 /** The payload of a token that names a bearer. Roles that Waymark does not know are left out: they grant nothing. */
 export const tokenPayload = z.object({

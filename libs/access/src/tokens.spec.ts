@@ -14,6 +14,7 @@ function keyPair() {
   return { kid: 'k', alg: 'EdDSA', publicJwk: publicKey.export(jwk), privateJwk: privateKey.export(jwk) };
 }
 
+const SUBJECTS = "the token's sub must be 1 to 128 of A-Z, a-z, 0-9 and . _ @ : | + -";
 const keys = keyPair();
 const service = { issuer: 'waymark', audience: 'waymark' };
 const dana = { ...service, sub: 'dana', tenant: 'acme', roles: ['adjuster'] as const, now: NOW };
@@ -58,6 +59,13 @@ describe('tokens', () => {
     await expect(tokens.read(token)).rejects.toThrow('the token has expired');
   });
 
+  it.each(['auth0|5f7c', 'dana+claims@example.com', 'urn:x:y', 'a'.repeat(128)])(
+    'may name %s',
+    async (sub) => {
+      expect(await (await reader()).read(await issueToken(keys, { ...dana, sub }))).toMatchObject({ sub });
+    },
+  );
+
   it('leave out roles that Waymark does not know', async () => {
     const token = await new SignJWT({ tenant: 'acme', roles: ['root', 'auditor'] })
       .setProtectedHeader({ alg: 'EdDSA' })
@@ -79,6 +87,15 @@ describe('tokens', () => {
       "the token's tenant",
     ],
     ['no subject', async () => issueToken(keys, { ...dana, sub: '' }), "the token's sub"],
+    ['half a character', async () => issueToken(keys, { ...dana, sub: 'a\ud800' }), SUBJECTS],
+    ['a control character', async () => issueToken(keys, { ...dana, sub: 'a\u0007' }), SUBJECTS],
+    ['a subject of 129', async () => issueToken(keys, { ...dana, sub: 'a'.repeat(129) }), SUBJECTS],
+    ['a path', async () => issueToken(keys, { ...dana, sub: 'a/b' }), SUBJECTS],
+    [
+      'half a character acted for',
+      async () => issueToken(keys, { ...dana, actFor: ['erin', '\udc00'] }),
+      "the token's act_for must be 1 to 128 of",
+    ],
     ['no signature', async () => new UnsecuredJWT({ sub: 'dana' }).encode(), 'the token cannot be verified'],
     ['not a token', async () => 'x', 'the token cannot be verified'],
     ['a book', async () => 'x'.repeat(9000), 'the token is too long'],

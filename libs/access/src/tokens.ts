@@ -98,8 +98,7 @@ export class TokenReader {
       throw whyRefused(error);
     });
     const parsed = tokenPayload.safeParse(payload);
-    if (!parsed.success)
-      throw new Unauthenticated(`the token's ${fieldOf(parsed.error.issues)} cannot be used`);
+    if (!parsed.success) throw new Unauthenticated(`the token's ${whyUnusable(parsed.error.issues)}`);
     const { sub, tenant, roles, customer_id, act_for, exp } = parsed.data;
     const identity = { sub, tenant, roles, customerId: customer_id, actFor: act_for, expiresAt: exp * 1000 };
     this.verified.set(hash, identity);
@@ -107,8 +106,10 @@ export class TokenReader {
   }
 }
 
-function fieldOf(issues: readonly { path: PropertyKey[] }[]): string {
-  return String(issues[0]?.path[0]);
+/** A name of ours says what it must be; else the field alone is told. */
+function whyUnusable([issue]: readonly { path: PropertyKey[]; message: string }[]): string {
+  const field = String(issue?.path[0]);
+  return issue?.message.startsWith('must ') ? `${field} ${issue.message}` : `${field} cannot be used`;
 }
 
 function whyRefused(error: unknown): Error {
