@@ -12,8 +12,8 @@ export interface CommandIdentity {
   /** Whether the caller gave a key, so that a repeat can be told from a new request. */
   readonly keyed: boolean;
   readonly expectedRevision: bigint | undefined;
-  /** Digests under the tenant's key, for what is derived from the command: salts and secrets. */
-  readonly derive: (purpose: string) => string;
+  /** The secret of the lease that the command takes, so that a repeat is answered with the same one. */
+  readonly leaseSecret: () => string;
 }
 
 /** A request that was understood: who asks, for what, when. The policy of its route has still to be asked. */

@@ -1,3 +1,4 @@
+import { derivedId } from '#libs/canonical';
 import { Controller, Get } from '@nestjs/common';
 import { customer, dana, heldRun, otherWorker, RunningApi, start, worker } from '#test/api';
 import { Called, type Call } from './calls.js';
@@ -317,6 +318,40 @@ describe('repeats', () => {
           })
         ).status,
       ).toBe(200);
+  });
+
+  it('are told by route and parameters, however the path is written, and by no field of what is saved', async () => {
+    const { runId, path, lease } = await heldRun(api);
+    const patch = (at: string, body: object) =>
+      api.send('PATCH', `${at}/checkpoint`, {
+        as: worker,
+        headers: { ...lease, 'idempotency-key': 'patch', 'content-type': 'application/merge-patch+json' },
+        body,
+      });
+    const first = await patch(path, { runId: 'one' });
+    const again = await patch(`/v1/runs/${runId.toUpperCase()}`, { runId: 'one' });
+    expect(again).toMatchObject({ status: 200, headers: { 'idempotency-replayed': 'true' } });
+    expect(again.body).toEqual(first.body);
+    expect(codeOf(await patch(path, { runId: 'two' }))).toEqual([422, 'idempotency-key-reused']);
+    expect(await api.events(runId)).toHaveLength(3);
+  });
+
+  it('may name another run under the same key', async () => {
+    const headers = { 'idempotency-key': 'two-runs' };
+    const one = { ...start, runId: 'aaaaaaaa-0000-4000-8000-000000000001' };
+    const two = { ...start, runId: 'aaaaaaaa-0000-4000-8000-000000000002' };
+    const answers = [await post(headers, one), await post(headers, two), await post(headers, two)];
+    expect(answers.map(({ status }) => status)).toEqual([201, 201, 201]);
+    expect(answers.map((answer) => answer.headers['idempotency-replayed'])).toEqual([
+      undefined,
+      undefined,
+      'true',
+    ]);
+    const [first] = await api.events(one.runId);
+    const [second] = await api.events(two.runId);
+    expect(first?.metadata.commandId).not.toBe(second?.metadata.commandId);
+    const guessed = derivedId('acme', worker.sub, 'POST /v1/runs', one.runId, 'two-runs');
+    expect(first?.metadata.commandId).not.toBe(guessed);
   });
 
   it('P39: the same answer after other events and a restart, and one event', async () => {

@@ -1,2 +1,4 @@
 export { ApiModule } from './api.module.js';
 export { createHttpApp } from './http-app.js';
+export { commandIdOf } from './understanding.js';
+export type { CommandPlace } from './understanding.js';

@@ -24,6 +24,8 @@ export interface RouteSpec {
   readonly kind: 'worker' | 'command' | 'lease' | 'record' | 'list' | 'view' | 'page';
   readonly query?: Shape;
   readonly body?: z.ZodType;
+  /** The field of the body by which the caller names the record that is made: part of the command's identity. */
+  readonly names?: string;
   /** Whether a body may be left out; `{}` stands for it. */
   readonly bodyOptional?: boolean;
   readonly answer?: z.ZodType;

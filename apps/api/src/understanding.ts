@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { Clock } from '#apps/platform';
 import { type Identity, TokenReader } from '#libs/access';
-import { canonicalJson, derivedId } from '#libs/canonical';
+import { canonicalJson } from '#libs/canonical';
 import { type TenantKeys, Vault } from '#libs/vault';
 import { Call, type CommandIdentity } from './calls.js';
 import { Problem } from './problems.js';
@@ -43,7 +43,12 @@ export class Understanding {
     const raw = spec.bodyOptional ? (request.body ?? {}) : request.body;
     const body = spec.body && bodyIn(raw, spec.body);
     const command = isCommand(spec)
-      ? this.commandOf(who, request, raw, await this.vault.tenant(who.tenant))
+      ? commandIn(request, await this.vault.tenant(who.tenant), raw, {
+          sub: who.sub,
+          route: `${request.method} ${request.routeOptions.url}`,
+          params,
+          named: spec.names === undefined ? undefined : (body as Record<string, unknown>)[spec.names],
+        })
       : NO_COMMAND;
     const minPosition = header(request, 'waymark-min-position', POSITION, 'a position: digits');
     return new Call(
@@ -59,27 +64,46 @@ export class Understanding {
       reply,
     );
   }
+}
 
-  private commandOf(
-    who: Identity,
-    request: FastifyRequest,
-    body: unknown,
-    keys: TenantKeys,
-  ): CommandIdentity {
-    const key = header(request, 'idempotency-key', KEY, '1 to 255 visible ASCII characters');
-    const revision = header(request, 'if-match', REVISION, 'one revision in quotes, such as "12"');
-    const route = `${request.method} ${pathOf(request)}`;
-    const runId = (body as { runId?: unknown } | undefined)?.runId;
-    const parts = [who.tenant, who.sub, route, typeof runId === 'string' ? runId : ''];
-    const commandId = key === undefined ? randomUUID() : derivedId(...parts, key);
-    return {
-      commandId,
-      bodyDigest: keys.hmac('command-body', canonicalJson(body ?? null)),
-      keyed: key !== undefined,
-      expectedRevision: revision === undefined ? undefined : BigInt(revision.slice(1, -1)),
-      derive: (purpose) => keys.hmac(purpose, commandId),
-    };
-  }
+/** What makes a command the one that it is, beside its tenant and its key. */
+export interface CommandPlace {
+  readonly sub: string;
+  /** Method and path, with the names of the parameters. */
+  readonly route: string;
+  readonly params: Readonly<Record<string, string>>;
+  /** What the caller names the record that is made, if the caller does. */
+  readonly named: unknown;
+}
+
+/**
+ * The id of a command with an `Idempotency-Key`: the same for every repeat, in a namespace that only the tenant's
+ * key gives, since a key may be a policy number and the id is stored.
+ */
+export function commandIdOf(
+  keys: TenantKeys,
+  { sub, route, params, named = null }: CommandPlace,
+  key: string,
+) {
+  return keys.id('command', sub, route, canonicalJson(params), canonicalJson(named), key);
+}
+
+function commandIn(
+  request: FastifyRequest,
+  keys: TenantKeys,
+  body: unknown,
+  place: CommandPlace,
+): CommandIdentity {
+  const key = header(request, 'idempotency-key', KEY, '1 to 255 visible ASCII characters');
+  const revision = header(request, 'if-match', REVISION, 'one revision in quotes, such as "12"');
+  const commandId = key === undefined ? randomUUID() : commandIdOf(keys, place, key);
+  return {
+    commandId,
+    bodyDigest: keys.hmac('command-body', canonicalJson(body ?? null)),
+    keyed: key !== undefined,
+    expectedRevision: revision === undefined ? undefined : BigInt(revision.slice(1, -1)),
+    leaseSecret: () => keys.hmac('lease-secret', commandId),
+  };
 }
 
 export const CHALLENGE = { 'www-authenticate': 'Bearer' };
@@ -89,8 +113,8 @@ const NO_COMMAND: CommandIdentity = {
   bodyDigest: '',
   keyed: false,
   expectedRevision: undefined,
-  derive: () => {
-    throw new Error('a read derives nothing');
+  leaseSecret: () => {
+    throw new Error('a read takes no lease');
   },
 };
 

@@ -45,7 +45,7 @@ export class ResumeRunHandler implements ICommandHandler<ResumeRun> {
   ) {}
 
   async execute({ call }: ResumeRun): Promise<Handled<Resumed>> {
-    const secret = call.command.derive('lease-secret');
+    const secret = call.command.leaseSecret();
     const handled = await this.take(call, sha256(secret));
     const { number, expiresAt } = handled.answer;
     const view = await this.queries.run({ tenant: call.who.tenant }, runIdOf(call));

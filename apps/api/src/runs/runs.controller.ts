@@ -26,6 +26,7 @@ export class RunsController {
     permit: 'runs.start',
     summary: 'Start a run',
     body: of.startBody,
+    names: 'runId',
     answer: of.started,
     status: 201,
     repeatedStatus: 200,

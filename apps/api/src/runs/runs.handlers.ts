@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { Config } from '#apps/platform';
 import { derivedId, type Json } from '#libs/canonical';
@@ -92,7 +93,7 @@ export class SaveDraftHandler implements ICommandHandler<SaveDraft> {
 
   execute({ call }: SaveDraft) {
     const draftId = call.param('draftId');
-    const content = { salt: call.command.derive('draft-salt'), notice: call.body.content };
+    const content = { salt: randomBytes(32).toString('hex'), notice: call.body.content };
     return this.runs.handle(call, { type: 'SaveDraft', ...byWorker(call), draftId, content }, (run) => {
       const { draftVersion, digest } = draftOf(run, draftId);
       return { draftId, draftVersion, digest };

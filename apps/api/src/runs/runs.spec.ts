@@ -1,3 +1,6 @@
+import { runStream } from '#libs/domain/runs';
+import { EventStore } from '#libs/event-store';
+import { Vault } from '#libs/vault';
 import {
   type Caller,
   customer,
@@ -198,6 +201,25 @@ describe('working', () => {
     const read = await api.send('GET', `${path}/checkpoint`, { as: worker });
     expect(read.body).toMatchObject({ workerState: { state: { a: 1, b: { d: 3 } } }, revision: '3' });
     expect(JSON.stringify(read.body)).not.toContain('secretDigest');
+  });
+
+  it('salts each draft by chance, and answers a repeat with what was salted first', async () => {
+    const { runId, path, lease } = await heldRun(api);
+    const put = (draftId: string) =>
+      api.send('PUT', `${path}/drafts/${draftId}`, {
+        as: worker,
+        headers: { ...lease, 'idempotency-key': 'salted' },
+        body: { kind: 'claim', content: notice },
+      });
+    const [main, again] = [await put('main'), await put('main')];
+    expect(again.body).toEqual(main.body);
+    const store = api.app.get(EventStore);
+    const run = await store.fold(runStream, 'acme', runId);
+    const { salt } = run?.state.drafts.get('main')?.content as { salt: string };
+    expect(salt).toMatch(/^[0-9a-f]{64}$/);
+    const { commandId = '' } = (await api.events(runId)).at(-1)?.metadata ?? {};
+    const keys = await api.app.get(Vault).tenant('acme');
+    expect(salt).not.toBe(keys.hmac('draft-salt', commandId));
   });
 
   it('saves drafts in versions', async () => {
