@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { claim, openDataFolder } from './data-folder.js';
+import { Vault } from '#libs/vault';
+import { CannotStart, claim, openDataFolder } from './data-folder.js';
 
 describe('the data folder', () => {
   let folder: string;
@@ -16,8 +17,24 @@ describe('the data folder', () => {
     const inner = join(folder, 'a', 'b');
     await openDataFolder(inner);
     await openDataFolder(inner);
-    expect(await readdir(inner)).toEqual(['waymark.json']);
-    expect(JSON.parse(await readFile(join(inner, 'waymark.json'), 'utf8'))).toEqual({ format: 1 });
+    expect((await readdir(inner)).sort()).toEqual(['keys', 'waymark.json']);
+    const { id } = await Vault.open({ folder: join(inner, 'keys') });
+    expect(JSON.parse(await readFile(join(inner, 'waymark.json'), 'utf8'))).toEqual({ format: 1, keys: id });
+  });
+
+  it('is refused untouched when its keys are gone, or others', async () => {
+    await openDataFolder(folder);
+    const keys = join(folder, 'keys');
+    await rm(keys, { recursive: true });
+    await expect(openDataFolder(folder)).rejects.toThrow(
+      new CannotStart(
+        `the keys of the data folder ${folder} cannot be used: ` +
+          `${join(keys, 'master.key')} is missing: restore the folder of keys from its backup`,
+      ),
+    );
+    expect(await readdir(folder)).toEqual(['waymark.json']);
+    await Vault.open({ folder: keys });
+    await expect(openDataFolder(folder)).rejects.toThrow('is another one than these data were sealed with');
   });
 
   it('is refused untouched when it holds something else', async () => {
@@ -33,7 +50,7 @@ describe('the data folder', () => {
 
   it('can be opened by many at once', async () => {
     await Promise.all(Array.from({ length: 20 }, () => openDataFolder(folder)));
-    expect(await readdir(folder)).toEqual(['waymark.json']);
+    expect((await readdir(folder)).sort()).toEqual(['keys', 'waymark.json']);
   });
 });
 

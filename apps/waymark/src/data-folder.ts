@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { link, mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { Vault } from '#libs/vault';
 
 /** What stops a start, in one line for the person who started it. */
 export class CannotStart extends Error {
@@ -23,9 +24,11 @@ const FORMAT = 1;
 const RETRY_MS = 50;
 
 /**
- * Makes the folder where there is none, and marks an empty one as Waymark's.
+ * Makes the folder where there is none, marks an empty one as Waymark's, makes its keys, and notes in the mark which
+ * they are: whoever finds the keys gone, or others, must not go on with new ones, which open nothing.
  *
- * @throws CannotStart for a folder that holds something else, or the data of another format: nothing is touched.
+ * @throws CannotStart for a folder that holds something else, the data of another format, or not its own keys:
+ * nothing is touched.
  */
 export async function openDataFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true }).catch((error: Error) => {
@@ -42,18 +45,23 @@ export async function openDataFolder(folder: string): Promise<void> {
       );
     await writeOnce(marker, JSON.stringify({ format: FORMAT }) + '\n');
   }
-  const format = formatOf(await readFile(marker, 'utf8'));
-  if (format !== String(FORMAT))
+  const { format, keys } = markOf(await readFile(marker, 'utf8'));
+  if (format !== FORMAT)
     throw new CannotStart(
-      `the data folder ${folder} has format ${format}; this version of Waymark reads ${FORMAT}`,
+      `the data folder ${folder} has format ${JSON.stringify(format)}; this version of Waymark reads ${FORMAT}`,
     );
+  const vault = await Vault.open({ folder: join(folder, 'keys'), id: keys }).catch((error: Error) => {
+    throw new CannotStart(`the keys of the data folder ${folder} cannot be used: ${error.message}`);
+  });
+  if (keys === undefined) await replace(marker, JSON.stringify({ format, keys: vault.id }) + '\n');
 }
 
-function formatOf(text: string): string {
+/** The data folder's mark; what cannot be read stands as its format. */
+function markOf(text: string): { format?: unknown; keys?: string } {
   try {
-    return JSON.stringify((JSON.parse(text) as { format?: unknown }).format);
+    return JSON.parse(text) as { format?: unknown; keys?: string };
   } catch (error) {
-    if (error instanceof SyntaxError) return JSON.stringify(text.slice(0, 40));
+    if (error instanceof SyntaxError) return { format: text.slice(0, 40) };
     throw error;
   }
 }
@@ -166,7 +174,7 @@ async function writeOnce(path: string, text: string): Promise<boolean> {
 
 async function replace(path: string, text: string): Promise<void> {
   const draft = `${path}.${randomUUID()}`;
-  await writeFile(draft, text);
+  await writeFile(draft, text, { flush: true });
   await rename(draft, path);
 }
 
