@@ -1,6 +1,7 @@
 import { money, type Money } from '#libs/decider';
 import { z } from 'zod';
 
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 const MIB = 1024 * 1024;
 const UNITS: Record<string, number> = { '': 1, B: 1, KiB: 1024, MiB: MIB };
 
@@ -42,10 +43,10 @@ function bytes(standard: number, least: number, most: number) {
 const amount = z
   .string()
   .transform((text) => {
-    const [amount = '', currency = 'USD'] = text.split(' ');
-    return { amount, currency };
+    const [amount, currency, ...rest] = text.split(' ');
+    return { amount: amount ?? '', currency: rest.length === 0 ? (currency ?? '') : '' };
   })
-  .refine((value) => money.safeParse(value).success, 'an amount such as "50000.00 USD"')
+  .refine((value) => money.safeParse(value).success, 'an amount with its currency, such as "50000.00 USD"')
   .default({ amount: '50000.00', currency: 'USD' } satisfies Money);
 
 /** Every setting, by the name of its environment variable. The whole of what can be set is here. */
@@ -61,18 +62,20 @@ export const settings = z.object({
   WAYMARK_MONGODB_URL: url(['mongodb', 'mongodb+srv']).describe(
     'A real MongoDB, instead of the embedded one.',
   ),
-  WAYMARK_TWO_PERSON_LIMIT: amount.describe('Above this amount two different people must sign.'),
+  WAYMARK_TWO_PERSON_LIMIT: amount.describe(
+    'Above this amount two different people must sign; not enforced yet.',
+  ),
   WAYMARK_STATE_LIMIT: bytes(12 * MIB, 1024, 15 * MIB).describe(
-    'The most that the whole state of one run may take.',
+    'The most that the whole state of one run may take: bytes, or as `12 MiB`.',
   ),
   WAYMARK_WORKER_STATE_LIMIT: bytes(256 * 1024, 1024, 768 * 1024).describe(
-    'The most that the state a worker saves may take.',
+    'The most that the state a worker saves may take: bytes, or as `256 KiB`.',
   ),
   WAYMARK_APPEND_LIMIT: bytes(MIB, 64 * 1024, 16 * MIB).describe(
-    'The most that one append may carry; must not exceed the limit of the event store.',
+    'The most that one append may carry: bytes, or as `1 MiB`; no more than the event store takes.',
   ),
   WAYMARK_EXECUTE_WITHIN_SECONDS: whole(86_400, 1, 30 * 86_400).describe(
-    'How long after its grant an approval may be executed.',
+    'How long after its grant an approval may be executed, in seconds.',
   ),
   WAYMARK_COMMANDS_AT_ONCE: whole(2000, 1, 100_000).describe(
     'How many commands may be under way; those above it are answered 503.',
@@ -83,9 +86,11 @@ export const settings = z.object({
   ),
   AUTH_ISSUER: z.string().min(1).default('waymark').describe('The `iss` that a token must carry.'),
   AUTH_AUDIENCE: z.string().min(1).default('waymark').describe('The `aud` that a token must carry.'),
-  AUTH_CLOCK_TOLERANCE_SECONDS: whole(5, 0, 120).describe('How far the clock of the issuer may be off.'),
+  AUTH_CLOCK_TOLERANCE_SECONDS: whole(5, 0, 120).describe(
+    'How far the clock of the issuer may be off, in seconds.',
+  ),
   LOG_LEVEL: z
-    .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+    .enum(LOG_LEVELS, `one of ${LOG_LEVELS.join(', ')}`)
     .default('info')
     .describe('The least severe line to log.'),
 });

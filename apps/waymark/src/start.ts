@@ -27,6 +27,8 @@ const PARENT_EVERY_MS = 250;
 export async function start(config: Config, main: string): Promise<number> {
   const stopped = Promise.race([stoppedBySignal(), parentGone()]);
   const folder = resolve(config.dataFolder);
+  if (process.env.WAYMARK_TWO_PERSON_LIMIT)
+    warn('WAYMARK_TWO_PERSON_LIMIT is not enforced yet: one signature is enough for every amount');
   await openDataFolder(folder);
   const claimed = await claim(folder, 'server');
   const server = new Server(config, main);
