@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
-import { CannotStart } from './data-folder.js';
+import { CannotStart } from './failures.js';
 
 /** What a child says to its supervisor over their channel, and what it is told. */
 export type FromChild<Ready> = { type: 'ready'; ready: Ready } | { type: 'failed'; message: string };

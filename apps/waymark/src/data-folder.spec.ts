@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Vault } from '#libs/vault';
-import { CannotStart, claim, openDataFolder } from './data-folder.js';
+import { claim, needDataFolder, openDataFolder } from './data-folder.js';
+import { CannotStart } from './failures.js';
 
 describe('the data folder', () => {
   let folder: string;
@@ -46,6 +47,31 @@ describe('the data folder', () => {
   it.each(['{"format":2}', '{', ''])('is refused when its marker says %s', async (marker) => {
     await writeFile(join(folder, 'waymark.json'), marker);
     await expect(openDataFolder(folder)).rejects.toThrow(/has format .*; this version of Waymark reads 1/);
+  });
+
+  it('is refused in one line where it cannot be made', async () => {
+    const [file, link] = [join(folder, 'file'), join(folder, 'link')];
+    await writeFile(file, '');
+    await symlink(join(folder, 'gone'), link);
+    const cannot = async (path: string, why: string) =>
+      expect(openDataFolder(path)).rejects.toThrow(
+        `the data folder ${path} cannot be used: ${why}; mend that, or name another in WAYMARK_DATA`,
+      );
+    await cannot(join(file, 'data'), 'a part of the path is not a folder (ENOTDIR)');
+    await cannot(link, 'it does not exist, or is a link that leads nowhere (ENOENT)');
+    if (process.platform !== 'linux') return;
+    await cannot('/proc/waymark', 'it does not exist, or is a link that leads nowhere (ENOENT)');
+    await cannot('/proc/waymark/data', 'it does not exist, or is a link that leads nowhere (ENOENT)');
+  });
+
+  it('is needed, and not made, by what works on one that is there', async () => {
+    for (const path of [folder, join(folder, 'none')])
+      await expect(needDataFolder(path)).rejects.toThrow(
+        `no data folder at ${path}: start the server first, or set WAYMARK_DATA`,
+      );
+    expect(await readdir(folder)).toEqual([]);
+    await openDataFolder(folder);
+    await needDataFolder(folder);
   });
 
   it('can be opened by many at once', async () => {

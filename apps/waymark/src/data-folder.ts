@@ -1,14 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { link, mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { link, mkdir, readFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Vault } from '#libs/vault';
-
-/** What stops a start, in one line for the person who started it. */
-export class CannotStart extends Error {
-  override readonly name = 'CannotStart';
-}
+import { CannotStart, isSystemError, reasonOf } from './failures.js';
 
 /** Where the parts of a running server are found; `running.json` in the data folder while it runs. */
 export interface Running {
@@ -27,24 +23,78 @@ const RETRY_MS = 50;
  * Makes the folder where there is none, marks an empty one as Waymark's, makes its keys, and notes in the mark which
  * they are: whoever finds the keys gone, or others, must not go on with new ones, which open nothing.
  *
- * @throws CannotStart for a folder that holds something else, the data of another format, or not its own keys:
- * nothing is touched.
+ * @throws CannotStart for a folder that cannot be made or written to, that holds something else, the data of another
+ * format, or not its own keys: nothing is touched then.
  */
-export async function openDataFolder(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true }).catch((error: Error) => {
-    throw new CannotStart(`the data folder ${folder} cannot be made: ${error.message}`);
+export function openDataFolder(folder: string): Promise<void> {
+  return naming(folder, async () => {
+    await makeFolder(folder);
+    const names = await readdir(folder);
+    if (!names.includes(MARKER)) {
+      const other = names.find((name) => !name.startsWith(MARKER) && name !== 'lost+found');
+      if (other !== undefined)
+        throw new CannotStart(
+          `the data folder ${folder} holds something else (${other}): name an empty one in WAYMARK_DATA`,
+        );
+      await writeOnce(join(folder, MARKER), JSON.stringify({ format: FORMAT }) + '\n');
+    }
+    await checkMark(folder);
   });
-  const marker = join(folder, MARKER);
-  if (!(await readdir(folder)).includes(MARKER)) {
-    const others = (await readdir(folder)).filter(
-      (name) => !name.startsWith(MARKER) && name !== 'lost+found',
+}
+
+/**
+ * Makes sure that a folder is Waymark's already.
+ *
+ * @throws CannotStart where there is none, or as `openDataFolder`.
+ */
+export function needDataFolder(folder: string): Promise<void> {
+  return naming(folder, async () => {
+    const there = (await isThere(folder)) && (await readdir(folder)).includes(MARKER);
+    if (!there)
+      throw new CannotStart(`no data folder at ${folder}: start the server first, or set WAYMARK_DATA`);
+    await checkMark(folder);
+  });
+}
+
+/** What the operating system refuses becomes a line that names the folder and its setting. */
+async function naming<Result>(folder: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+    throw new CannotStart(
+      `the data folder ${folder} cannot be used: ${reasonOf(error)}; mend that, or name another in WAYMARK_DATA`,
+      { cause: error },
     );
-    if (others.length > 0)
-      throw new CannotStart(
-        `the data folder ${folder} holds something else (${others[0]}): name an empty one in WAYMARK_DATA`,
-      );
-    await writeOnce(marker, JSON.stringify({ format: FORMAT }) + '\n');
   }
+}
+
+/**
+ * Makes a folder and those above it, one by one: where a file system answers ENOENT for a folder whose parent is
+ * there, as /proc does, Node's recursive mkdir never returns.
+ */
+async function makeFolder(folder: string): Promise<void> {
+  if (await isThere(folder)) return;
+  if (dirname(folder) !== folder) await makeFolder(dirname(folder));
+  await mkdir(folder).catch((error: NodeJS.ErrnoException) => {
+    // Another process made it, or it is a link that leads nowhere, which reading it will tell.
+    if (error.code !== 'EEXIST') throw error;
+  });
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/** Whether the mark and the keys fit; keys are made where the mark knows none yet. */
+async function checkMark(folder: string): Promise<void> {
+  const marker = join(folder, MARKER);
   const { format, keys } = markOf(await readFile(marker, 'utf8'));
   if (format !== FORMAT)
     throw new CannotStart(
@@ -80,9 +130,17 @@ export type Part = 'server' | 'event-store' | 'document-store';
  * @param patienceMs how long to wait for a claim that stands: its owner may be about to end.
  * @throws CannotStart naming the process that holds it.
  */
-export async function claim(folder: string, part: Part, patienceMs = 0) {
+export function claim(folder: string, part: Part, patienceMs = 0): Promise<Claim> {
+  return naming(folder, () => claimed(folder, part, patienceMs));
+}
+
+interface Claim {
+  readonly release: () => Promise<void>;
+}
+
+async function claimed(folder: string, part: Part, patienceMs: number): Promise<Claim> {
   const locks = join(folder, 'locks');
-  await mkdir(locks, { recursive: true });
+  await makeFolder(locks);
   const until = Date.now() + patienceMs;
   for (;;) {
     const standing = await newest(locks, part);
@@ -160,15 +218,15 @@ function beginningOf(pid: number): string {
 /** Writes a whole file under a name that nothing has yet; false if something has. */
 async function writeOnce(path: string, text: string): Promise<boolean> {
   const draft = `${path}.${randomUUID()}`;
-  await writeFile(draft, text, { flush: true });
   try {
+    await writeFile(draft, text, { flush: true });
     await link(draft, path);
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw error;
   } finally {
-    await rm(draft);
+    await rm(draft, { force: true });
   }
 }
 

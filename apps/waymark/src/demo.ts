@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Config } from '#apps/settings';
 import type { LossNotice } from '#libs/domain/losses';
 import { type Answer, ApiClient, Refused, Unanswered } from './api-client.js';
-import { CannotStart } from './data-folder.js';
+import { CannotStart } from './failures.js';
 import { type TokenRequest, tokenIssuer } from './token.js';
 
 /** What Mara reports: she, her garden fence and her car are made up. */

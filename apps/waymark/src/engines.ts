@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import type { Config } from '#apps/settings';
 import * as documents from '#libs/embedded/document-store';
 import * as events from '#libs/embedded/event-store';
-import { CannotStart, claim, openDataFolder } from './data-folder.js';
+import { claim, openDataFolder } from './data-folder.js';
+import { CannotStart } from './failures.js';
 import { checkPort } from './ports.js';
 import type { Service } from './service.js';
 

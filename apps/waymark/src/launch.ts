@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { FromChild, ToChild } from './child.js';
-import { CannotStart, type Running } from './data-folder.js';
+import { type Running } from './data-folder.js';
+import { CannotStart } from './failures.js';
 
 /** A Waymark process that this one started, with what it said when it was ready. */
 export interface Launched<Ready> {

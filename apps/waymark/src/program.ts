@@ -1,12 +1,14 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { Config } from '#apps/settings';
 import { type Role, roles } from '#libs/access';
-import { forAPerson, runService } from './service.js';
+import { CannotStart, complain, inWords } from './failures.js';
+import { runService } from './service.js';
 
 /** The command line; each command loads what it needs and no more. `main` is the program that `start` runs its children with. */
-export function program(main: string): Command {
+export function program(main: string, version: string): Command {
   const waymark = new Command('waymark')
     .description('Durable state for long-running assistants that do regulated work')
+    .version(version)
     .showHelpAfterError();
   waymark
     .command('start')
@@ -44,14 +46,16 @@ export function program(main: string): Command {
 
 function tokenCommand(): Command {
   return new Command('token')
-    .description('print a token signed with the key of the data folder')
+    .description('print a token, good for 12 hours, signed with the key of the data folder')
     .addOption(new Option('--role <role...>', roles.join(', ')).argParser(addRole).makeOptionMandatory())
-    .requiredOption('--sub <sub>', 'who the token names')
+    .requiredOption('--sub <sub>', 'who the token names', name)
     .requiredOption('--tenant <tenant>', 'a-z and 0-9, at most 32', tenant)
     .option('--customer <id>', 'the customer that the bearer is (a UUID)', uuid)
-    .option('--act-for <sub...>', 'those for whom the bearer acts')
+    .option('--act-for <sub...>', 'those for whom the bearer acts', addName)
     .action((request: { role: Role[]; sub: string; tenant: string; customer?: string; actFor?: string[] }) =>
       reporting(async () => {
+        if (request.role.includes('customer') && request.customer === undefined)
+          throw new CannotStart('--role customer needs --customer: a customer sees what is their own');
         const { tokenIssuer } = await import('./token.js');
         const issue = await tokenIssuer(Config.from(process.env));
         console.log(await issue(request));
@@ -90,7 +94,9 @@ async function reporting(command: () => Promise<number | void>): Promise<void> {
   try {
     process.exitCode = (await command()) ?? 0;
   } catch (error) {
-    console.error(forAPerson(error) ? `waymark: ${error.message}` : error);
+    const words = inWords(error);
+    if (words === undefined) console.error(error);
+    else complain(words);
     process.exitCode = 1;
   }
   // A channel to a parent would keep this process alive.
@@ -99,16 +105,27 @@ async function reporting(command: () => Promise<number | void>): Promise<void> {
 
 function addRole(role: string, before: Role[] | undefined): Role[] {
   const known = roles.find((name) => name === role);
-  if (known === undefined) throw new InvalidArgumentError(`one of ${roles.join(', ')}`);
+  if (known === undefined) throw new InvalidArgumentError(`A role is one of ${roles.join(', ')}.`);
   return [...(before ?? []), known];
 }
 
+function name(text: string): string {
+  if (!/^[A-Za-z0-9._@:|+-]{1,128}$/.test(text))
+    throw new InvalidArgumentError('A name is 1 to 128 of A-Z, a-z, 0-9 and . _ @ : | + -.');
+  return text;
+}
+
+function addName(text: string, before: string[] | undefined): string[] {
+  return [...(before ?? []), name(text)];
+}
+
 function tenant(text: string): string {
-  if (!/^[a-z0-9]{1,32}$/.test(text)) throw new InvalidArgumentError('a-z and 0-9, at most 32');
+  if (!/^[a-z0-9]{1,32}$/.test(text)) throw new InvalidArgumentError('A tenant is 1 to 32 of a-z and 0-9.');
   return text;
 }
 
 function uuid(text: string): string {
-  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) throw new InvalidArgumentError('a UUID');
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text))
+    throw new InvalidArgumentError('A customer is a UUID, such as 5f8c7d1e-3a2b-4c6d-8e9f-0a1b2c3d4e5f.');
   return text;
 }

@@ -1,6 +1,5 @@
-import { BadSetting } from '#apps/settings';
 import type { FromChild, ToChild } from './child.js';
-import { CannotStart } from './data-folder.js';
+import { inWords } from './failures.js';
 
 /** Something that runs until it is told to stop. */
 export interface Service<Ready> {
@@ -26,8 +25,12 @@ export async function runService<Ready>(
     service = await begin();
   } catch (error) {
     if (!process.send) throw error;
-    await tell({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
-    if (!forAPerson(error)) console.error(error);
+    const words = inWords(error);
+    await tell({
+      type: 'failed',
+      message: words ?? (error instanceof Error ? error.message : String(error)),
+    });
+    if (words === undefined) console.error(error);
     process.exit(1);
   }
   if (process.send) await tell({ type: 'ready', ready: service.ready });
@@ -58,11 +61,6 @@ export function stoppedBySignal(): Promise<void> {
     process.on('SIGTERM', () => resolve());
     process.on('SIGINT', () => resolve());
   });
-}
-
-/** Whether an error's message says all that the person who ran the command needs to mend it. */
-export function forAPerson(error: unknown): error is Error {
-  return error instanceof CannotStart || error instanceof BadSetting;
 }
 
 /** Sends a message to the parent process, if there is one that listens. */

@@ -5,7 +5,7 @@ import type { Config } from '#apps/settings';
 import { Child } from './child.js';
 import { claim, openDataFolder, removeRunning, type Running, writeRunning } from './data-folder.js';
 import type { EngineUrls } from './engines.js';
-import { checkPort } from './ports.js';
+import { checkDistinct, checkPort } from './ports.js';
 import { stoppedBySignal, tell } from './service.js';
 
 /** Together less than the ten seconds in which a stop must be over. */
@@ -25,10 +25,13 @@ const PARENT_EVERY_MS = 250;
  * @throws CannotStart with nothing left running.
  */
 export async function start(config: Config, main: string): Promise<number> {
+  // A program that started this one knows from its channel; a person wants it said.
+  const attended = process.send === undefined;
   const stopped = Promise.race([stoppedBySignal(), parentGone()]);
   const folder = resolve(config.dataFolder);
   if (process.env.WAYMARK_TWO_PERSON_LIMIT)
     warn('WAYMARK_TWO_PERSON_LIMIT is not enforced yet: one signature is enough for every amount');
+  checkDistinct(portsOf(config));
   await openDataFolder(folder);
   const claimed = await claim(folder, 'server');
   const server = new Server(config, main);
@@ -38,7 +41,7 @@ export async function start(config: Config, main: string): Promise<number> {
     const running = await Promise.race([server.start(), over.then(() => undefined)]);
     if (running !== undefined) {
       await writeRunning(folder, running);
-      announce(running.url, folder);
+      if (attended) announce(running.url, folder);
       await tell({ type: 'ready', ready: running });
     }
     const failure = await over;
@@ -49,7 +52,17 @@ export async function start(config: Config, main: string): Promise<number> {
     await server.stop();
     await removeRunning(folder);
     await claimed.release();
+    if (attended) console.log('stopped');
   }
+}
+
+/** The ports that a server would listen on. */
+function portsOf({ port, eventStorePort, eventStoreUrl, mongoPort, mongoUrl }: Config) {
+  return {
+    WAYMARK_PORT: port,
+    ...(eventStoreUrl === undefined ? { WAYMARK_EVENTSTORE_PORT: eventStorePort } : {}),
+    ...(mongoUrl === undefined ? { WAYMARK_MONGODB_PORT: mongoPort } : {}),
+  };
 }
 
 class Server {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { Config } from '#apps/settings';
 import { issueToken, type Role } from '#libs/access';
 import { Vault } from '#libs/vault';
-import { openDataFolder } from './data-folder.js';
+import { needDataFolder } from './data-folder.js';
 
 export interface TokenRequest {
   role: Role[];
@@ -15,9 +15,11 @@ export interface TokenRequest {
 /**
  * Signs tokens with the key pair of a data folder, for servers that run on it without an identity provider. Makes
  * the key pair where there is none yet; a server that runs already takes up the same one.
+ *
+ * @throws CannotStart where there is no data folder.
  */
 export async function tokenIssuer(config: Config): Promise<(request: TokenRequest) => Promise<string>> {
-  await openDataFolder(config.dataFolder);
+  await needDataFolder(config.dataFolder);
   const vault = await Vault.open({ folder: join(config.dataFolder, 'keys') });
   const keys = await vault.signingKeys();
   const { issuer, audience } = config.auth;
