@@ -35,9 +35,9 @@ describe('waymark start', () => {
 
   it('refuses what it cannot run on in one line, and leaves nothing running', async () => {
     const folders = await Promise.all(
-      ['port', 'engine', 'foreign'].map((name) => mkdtemp(join(tmpdir(), name))),
+      ['port', 'engine', 'foreign', 'host'].map((name) => mkdtemp(join(tmpdir(), name))),
     );
-    const [forPort = '', forEngine = '', foreign = ''] = folders;
+    const [forPort = '', forEngine = '', foreign = '', forHost = ''] = folders;
     writeFileSync(join(foreign, 'thesis.txt'), '');
     const [port, enginePort] = [server.url, server.mongoUrl].map((url) => new URL(url).port) as [
       string,
@@ -49,6 +49,9 @@ describe('waymark start', () => {
       startElsewhere({ WAYMARK_DATA: forEngine, WAYMARK_MONGODB_PORT: enginePort }),
       startElsewhere({ WAYMARK_DATA: foreign }),
       startElsewhere({ WAYMARK_PORT: '70000' }),
+      startElsewhere({ WAYMARK_PORT: '1', WAYMARK_MONGODB_PORT: '1' }),
+      startElsewhere({ WAYMARK_DATA: forHost, WAYMARK_HOST: '192.0.2.1' }),
+      startElsewhere({ WAYMARK_DATA: join(foreign, 'thesis.txt', 'data') }),
     ]);
     expect(outcomes).toEqual(
       [
@@ -57,6 +60,10 @@ describe('waymark start', () => {
         `port ${enginePort} on 127.0.0.1 is taken: name another in WAYMARK_MONGODB_PORT`,
         `the data folder ${foreign} holds something else (thesis.txt): name an empty one in WAYMARK_DATA`,
         'WAYMARK_PORT is "70000"; expected: a whole number from 0 to 65535',
+        'WAYMARK_PORT and WAYMARK_MONGODB_PORT are both 1: name another port in one of them',
+        '192.0.2.1 is no address of this machine (EADDRNOTAVAIL): name another in WAYMARK_HOST',
+        `the data folder ${join(foreign, 'thesis.txt', 'data')} cannot be used: ` +
+          'a part of the path is not a folder (ENOTDIR); mend that, or name another in WAYMARK_DATA',
       ].map((line) => ({ status: 1, out: '', err: `waymark: ${line}\n` })),
     );
     expect(await readdir(foreign)).toEqual(['thesis.txt']);
@@ -70,6 +77,27 @@ describe('waymark start', () => {
     expect(out).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
     const payload = JSON.parse(Buffer.from(out.split('.')[1] ?? '', 'base64url').toString()) as object;
     expect(payload).toMatchObject({ sub: 'dana', tenant: 'acme', roles: ['adjuster'] });
+  });
+
+  it('issues no token for nobody, nor where no server ever was', async () => {
+    const customer = ['token', '--role', 'customer', '--tenant', 'acme', '--sub'];
+    const outcomes = await Promise.all([
+      run([...customer, ''], {}),
+      run([...customer, 'erin'], {}),
+      run(['token', '--role', 'adjuster', '--tenant', 'acme', '--sub', 'dana'], {
+        WAYMARK_DATA: join(installation.data, 'none'),
+      }),
+    ]);
+    expect(outcomes.map(({ status, out, err }) => [status, out, err.split('\n')[0]])).toEqual([
+      [1, '', expect.stringContaining('A name is 1 to 128 of')],
+      [1, '', 'waymark: --role customer needs --customer: a customer sees what is their own'],
+      [
+        1,
+        '',
+        `waymark: no data folder at ${join(installation.data, 'none')}: start the server first, or set WAYMARK_DATA`,
+      ],
+    ]);
+    expect(existsSync(join(installation.data, 'none'))).toBe(false);
   });
 
   it('starts a killed app again, at the same address', async () => {

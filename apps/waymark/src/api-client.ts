@@ -1,4 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { BadSetting } from '#apps/settings';
+import { CannotStart } from './failures.js';
 
 export interface Request {
   body?: unknown;
@@ -94,6 +96,27 @@ export class ApiClient {
   }
 }
 
-function causeOf(error: TypeError): string {
+/** Why a connection failed, in the words of what refused it. */
+export function causeOf(error: TypeError): string {
   return error.cause instanceof Error ? error.cause.message : error.message;
+}
+
+/**
+ * Where a running server is looked for: the origin of `WAYMARK_URL`.
+ *
+ * @throws BadSetting if it is no address.
+ */
+export function serverAddress(): string {
+  const given = process.env.WAYMARK_URL || 'http://127.0.0.1:3000';
+  if (/^https?:\/\//.test(given) && URL.canParse(given)) return new URL(given).origin;
+  throw new BadSetting(
+    `WAYMARK_URL is ${JSON.stringify(given)}; expected: an address such as http://127.0.0.1:3000`,
+  );
+}
+
+/** That no server is where one was looked for. */
+export function nobodyAt(url: string, why: string): CannotStart {
+  return new CannotStart(
+    `no server answers at ${url} (${why}): start one with \`npm start\`, or set WAYMARK_URL`,
+  );
 }

@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Config } from '#apps/settings';
 import type { LossNotice } from '#libs/domain/losses';
-import { type Answer, ApiClient, Refused, Unanswered } from './api-client.js';
-import { CannotStart } from './failures.js';
+import { type Answer, ApiClient, nobodyAt, Refused, serverAddress, Unanswered } from './api-client.js';
 import { type TokenRequest, tokenIssuer } from './token.js';
 
 /** What Mara reports: she, her garden fence and her car are made up. */
@@ -26,7 +25,7 @@ const LOOK_MS = 100;
 
 /** Tells one claim's journey against the running server, in words, with what was sent and what came back. */
 export async function demo(say: (line: string) => void): Promise<number> {
-  const url = process.env.WAYMARK_URL || 'http://127.0.0.1:3000';
+  const url = serverAddress();
   const issue = await tokenIssuer(Config.from(process.env));
   const as = async (who: Omit<TokenRequest, 'tenant'>) =>
     new ApiClient(url, await issue({ ...who, tenant: TENANT }), PATIENCE_MS);
@@ -40,7 +39,7 @@ export async function demo(say: (line: string) => void): Promise<number> {
     return 0;
   } catch (error) {
     if (!(error instanceof Unanswered)) throw error;
-    throw new CannotStart(`no server answers at ${url} (${error.message}): start one with \`npm start\``);
+    throw nobodyAt(url, error.message);
   }
 }
 

@@ -36,6 +36,7 @@ export async function start(config: Config, main: string): Promise<number> {
   const claimed = await claim(folder, 'server');
   const server = new Server(config, main);
   const over = Promise.race([stopped, server.givenUp]);
+  let failure: string | undefined;
   try {
     await checkPort(config.host, config.port, 'WAYMARK_PORT');
     const running = await Promise.race([server.start(), over.then(() => undefined)]);
@@ -44,16 +45,15 @@ export async function start(config: Config, main: string): Promise<number> {
       if (attended) announce(running.url, folder);
       await tell({ type: 'ready', ready: running });
     }
-    const failure = await over;
-    if (failure === undefined) return 0;
-    warn(failure);
-    return 1;
+    failure = await over;
   } finally {
     await server.stop();
     await removeRunning(folder);
     await claimed.release();
-    if (attended) console.log('stopped');
   }
+  if (failure !== undefined) warn(failure);
+  else if (attended) console.log('stopped');
+  return failure === undefined ? 0 : 1;
 }
 
 /** The ports that a server would listen on. */

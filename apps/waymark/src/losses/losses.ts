@@ -1,58 +1,85 @@
 import { appendFileSync } from 'node:fs';
-import { access, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Config } from '#apps/settings';
 import { Vault } from '#libs/vault';
-import { ApiClient } from '../api-client.js';
+import { ApiClient, causeOf, nobodyAt, serverAddress } from '../api-client.js';
 import { readRunning, type Running } from '../data-folder.js';
-import { CannotStart } from '../failures.js';
+import { CannotStart, isSystemError, reasonOf } from '../failures.js';
 import { launchServer } from '../launch.js';
+import { stoppedBySignal } from '../service.js';
 import { tokenIssuer } from '../token.js';
 import { checkBooks, compareReadModels } from './books.js';
 import { type Acknowledged, type Cast, journey, type Outcome, TENANT } from './journey.js';
-import { type Keyed, type LossRow, readLosses, type UnreadableRow } from './rows.js';
+import { type Keyed, type LossRow, readLosses, type UnreadableRow, withIds } from './rows.js';
 
 const AT_ONCE = 8;
 /** How long a server may be away, as when it is killed and started again. */
 const PATIENCE_MS = 60_000;
+/** The exit status after a Ctrl-C, as shells give it. */
+const INTERRUPTED = 130;
 
 /**
  * Runs every row of a file of losses through a server and checks the books: the server at `WAYMARK_URL`, with the
- * keys in its data folder, or one of its own on a temporary folder. Run again on the same data after being broken
- * off, it goes over the same runs and comes to the same books.
+ * keys in its data folder, or one of its own on a temporary folder, which goes with it. Run again on the same data
+ * after being broken off, it goes over the same runs and comes to the same books.
  *
  * @param journal a file to which every acknowledged command is added, one JSON object a line.
  * @returns the exit status: 0 only when every row that can be read came to its end and the books balance.
+ * @throws CannotStart for a file without a row that can be used, before anything is started.
  */
 export async function losses(file: string, journal: string | undefined, main: string): Promise<number> {
   const began = performance.now();
   const path = resolve(process.env.INIT_CWD ?? '.', file);
-  await access(path);
+  const read = await readTable(path);
+  const stopped = process.env.WAYMARK_URL ? undefined : stoppedBySignal();
   const server = await serverToUse(main);
+  const work = runAndCheck(read, server, journal, began);
+  // Left behind when a signal comes first: what it then fails with says nothing.
+  work.catch(() => undefined);
   try {
-    const { rows, unreadable } = await readLosses(path, await keyedIn(server));
-    const cast = await castFor(server);
-    let last = 0n;
-    const acknowledged: Acknowledged = (command) => {
-      if (BigInt(command.position) > last) last = BigInt(command.position);
-      if (journal !== undefined) appendFileSync(journal, JSON.stringify(command) + '\n');
-    };
-    const { outcomes, failures } = await runAll(rows, cast, acknowledged);
-    const books = await checkBooks(outcomes, String(last), cast.adjuster, eachAtOnce);
-    const running = await server.running();
-    books.wrong.push(...(await compareReadModels(outcomes, cast.adjuster, server.dataFolder, running)));
-    return report({
-      rows,
-      unreadable,
-      outcomes,
-      failures,
-      books,
-      seconds: (performance.now() - began) / 1000,
-    });
+    const status = await Promise.race([work, ...(stopped ? [stopped] : [])]);
+    if (status !== undefined) return status;
   } finally {
     await server.close();
   }
+  // Its calls would go on looking for the server that is gone.
+  process.exit(INTERRUPTED);
+}
+
+type Table = Awaited<ReturnType<typeof readLosses>>;
+
+/** The rows of a file, of which one at least can be used. */
+async function readTable(path: string): Promise<Table> {
+  const read = await readLosses(path).catch((error: unknown) => {
+    if (isSystemError(error)) throw new CannotStart(`${path} cannot be read: ${reasonOf(error)}`);
+    throw error;
+  });
+  if (read.rows.length > 0) return read;
+  sayUnreadable(read.unreadable);
+  throw new CannotStart(`${path} holds no row that can be used`);
+}
+
+async function runAndCheck(
+  { rows: readable, unreadable }: Table,
+  server: ServerToUse,
+  journal: string | undefined,
+  began: number,
+): Promise<number> {
+  const rows = withIds(readable, await keyedIn(server));
+  const cast = await castFor(server);
+  let last = 0n;
+  const acknowledged: Acknowledged = (command) => {
+    if (BigInt(command.position) > last) last = BigInt(command.position);
+    if (journal !== undefined) appendFileSync(journal, JSON.stringify(command) + '\n');
+  };
+  const { outcomes, failures } = await runAll(rows, cast, acknowledged);
+  const books = await checkBooks(outcomes, String(last), cast.adjuster, eachAtOnce);
+  const running = await server.running();
+  books.wrong.push(...(await compareReadModels(outcomes, cast.adjuster, server.dataFolder, running)));
+  const seconds = (performance.now() - began) / 1000;
+  return report({ rows, unreadable, outcomes, failures, books, seconds });
 }
 
 interface ServerToUse {
@@ -64,21 +91,22 @@ interface ServerToUse {
 }
 
 async function serverToUse(main: string): Promise<ServerToUse> {
-  const url = process.env.WAYMARK_URL;
-  if (url) {
+  if (process.env.WAYMARK_URL) {
+    const url = await answering(serverAddress());
     const { dataFolder } = Config.from(process.env);
     const running = async () => {
       const found = await readRunning(dataFolder);
-      if (found?.url !== new URL(url).origin)
+      if (found?.url !== url)
         throw new CannotStart(
           `the data folder ${dataFolder} is not that of the server at ${url}: set WAYMARK_DATA`,
         );
       return found;
     };
     await running();
-    return { url: new URL(url).origin, dataFolder, running, close: async () => undefined };
+    return { url, dataFolder, running, close: async () => undefined };
   }
   const dataFolder = await mkdtemp(join(tmpdir(), 'waymark-losses-'));
+  const removed = () => rm(dataFolder, { recursive: true, force: true });
   const server = await launchServer(main, {
     environment: {
       LOG_LEVEL: 'warn',
@@ -89,12 +117,26 @@ async function serverToUse(main: string): Promise<ServerToUse> {
       WAYMARK_MONGODB_PORT: '0',
     },
     log: 'inherit',
+  }).catch(async (error: unknown) => {
+    await removed();
+    throw error;
   });
   const close = async () => {
     await server.stop();
-    await rm(dataFolder, { recursive: true });
+    await removed();
   };
   return { url: server.ready.url, dataFolder, running: async () => server.ready, close };
+}
+
+/** @throws CannotStart if nothing answers there. */
+async function answering(url: string): Promise<string> {
+  try {
+    await fetch(`${url}/health/live`);
+    return url;
+  } catch (error) {
+    if (error instanceof TypeError) throw nobodyAt(url, causeOf(error));
+    throw error;
+  }
 }
 
 /** The tenant's own random key, made by the first run and kept with the data, so that a rerun comes to the same ids. */
@@ -145,7 +187,7 @@ interface Result {
 
 function report({ rows, unreadable, outcomes, failures, books, seconds }: Result): number {
   const granted = outcomes.filter((outcome) => outcome.filed !== undefined).length;
-  for (const { line, reason } of unreadable) console.log(`line ${line} left out: ${reason}`);
+  sayUnreadable(unreadable);
   for (const { line, reason } of failures) console.log(`line ${line} failed: ${reason}`);
   console.log(`runs ${outcomes.length}`);
   console.log(`granted ${granted}`);
@@ -162,4 +204,8 @@ function report({ rows, unreadable, outcomes, failures, books, seconds }: Result
     books.receipts === granted;
   console.log(balance ? 'books balance' : 'books do not balance');
   return balance ? 0 : 1;
+}
+
+function sayUnreadable(rows: UnreadableRow[]): void {
+  for (const { line, reason } of rows) console.log(`line ${line} left out: ${reason}`);
 }

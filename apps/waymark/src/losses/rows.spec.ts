@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readLosses } from './rows.js';
+import { readLosses, withIds } from './rows.js';
 
 const HEAD =
   'policy_number,incident_date,incident_type,collision_type,incident_severity,authorities_contacted,' +
@@ -17,10 +17,11 @@ describe('a file of losses', () => {
   const keyOf = (key: string) => (purpose: string, text: string) =>
     createHmac('sha256', key).update(`${purpose} ${text}`).digest('hex');
   let keyed = keyOf('one');
-  const read = (...lines: string[]) => {
-    const file = join(folder, 'losses.csv');
+  const file = join(folder, 'losses.csv');
+  const read = async (...lines: string[]) => {
     writeFileSync(file, lines.join('\n') + '\n');
-    return readLosses(file, keyed);
+    const { rows, unreadable } = await readLosses(file);
+    return { rows: withIds(rows, keyed), unreadable };
   };
 
   it('becomes loss notices', async () => {
@@ -93,7 +94,7 @@ describe('a file of losses', () => {
 
   it('is refused as a whole when a needed column is missing', async () => {
     await expect(read('policy_number,incident_date', '1,2')).rejects.toThrow(
-      'the first line names no column incident_type, total_claim_amount, fraud_reported',
+      `${file} is no table of losses: its first line names no column incident_type, total_claim_amount, fraud_reported`,
     );
   });
 });

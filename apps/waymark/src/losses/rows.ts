@@ -2,16 +2,23 @@ import { createReadStream } from 'node:fs';
 import { parse } from 'csv-parse';
 import { derivedId } from '#libs/canonical';
 import { type LossNotice, lossNotice } from '#libs/domain/losses';
+import { CannotStart } from '../failures.js';
 
-/** One reported loss of the file, ready to become a run. */
-export interface LossRow {
+/** One reported loss of the file. */
+export interface ReadableRow {
   line: number;
-  runId: string;
-  customerId: string;
+  /** The row's text, and how often it stood in the file before. */
+  identity: string;
   notice: LossNotice;
   fraudReported: boolean;
   /** Another row before it has the same policy number and date. */
   duplicate: boolean;
+}
+
+/** One that is ready to become a run. */
+export interface LossRow extends ReadableRow {
+  runId: string;
+  customerId: string;
 }
 
 export interface UnreadableRow {
@@ -34,16 +41,14 @@ export type Keyed = (purpose: string, text: string) => string;
 
 /**
  * Reads a table of motor losses; its first line names the columns. A cell that is empty or `?` is unknown, and the
- * field is absent. A row that cannot be read is set aside with its line and the reason; the others go on. Ids derive
- * from the row and the key: the same row under the same key is the same run.
+ * field is absent. A row that cannot be read is set aside with its line and the reason; the others go on.
  *
- * @throws Error if the file cannot be read, or lacks a column without which no row could be read.
+ * @throws CannotStart if the file lacks a column without which no row could be read.
  */
 export async function readLosses(
   file: string,
-  keyed: Keyed,
-): Promise<{ rows: LossRow[]; unreadable: UnreadableRow[] }> {
-  const rows: LossRow[] = [];
+): Promise<{ rows: ReadableRow[]; unreadable: UnreadableRow[] }> {
+  const rows: ReadableRow[] = [];
   const unreadable: UnreadableRow[] = [];
   const seen = new Map<string, number>();
   let columns: string[] | undefined;
@@ -55,20 +60,33 @@ export async function readLosses(
     info: { lines: number };
   }>) {
     if (columns === undefined) {
-      columns = namesOf(record);
+      columns = namesOf(file, record);
       continue;
     }
-    const outcome = readRow(columns, record, seen, keyed);
+    const outcome = readRow(columns, record, seen);
     if (typeof outcome === 'string') unreadable.push({ line: info.lines, reason: outcome });
     else rows.push({ line: info.lines, ...outcome });
   }
   return { rows, unreadable };
 }
 
-function namesOf(record: string[]): string[] {
-  const missing = REQUIRED.filter((name) => !record.includes(name));
-  if (missing.length > 0) throw new Error(`the first line names no column ${missing.join(', ')}`);
-  return record;
+/** Gives rows their ids, which derive from the row and the key: the same row under the same key is the same run. */
+export function withIds(rows: ReadableRow[], keyed: Keyed): LossRow[] {
+  return rows.map((row) => ({
+    ...row,
+    runId: derivedId(keyed('losses-run', row.identity)),
+    customerId: derivedId(keyed('losses-customer', row.notice.policyNumber)),
+  }));
+}
+
+function namesOf(file: string, record: string[]): string[] {
+  const names = record.map((name) => name.trim());
+  const missing = REQUIRED.filter((name) => !names.includes(name));
+  if (missing.length > 0)
+    throw new CannotStart(
+      `${file} is no table of losses: its first line names no column ${missing.join(', ')}`,
+    );
+  return names;
 }
 
 /** The row, or why it cannot be read. */
@@ -76,8 +94,7 @@ function readRow(
   columns: string[],
   record: string[],
   seen: Map<string, number>,
-  keyed: Keyed,
-): Omit<LossRow, 'line'> | string {
+): Omit<ReadableRow, 'line'> | string {
   if (record.length !== columns.length)
     return `${record.length} cells; the first line names ${columns.length}`;
   const cells: Cells = {};
@@ -102,8 +119,7 @@ function readRow(
     return before;
   };
   return {
-    runId: derivedId(keyed('losses-run', `${timesSeen(`row ${row}`)} ${row}`)),
-    customerId: derivedId(keyed('losses-customer', notice.policyNumber)),
+    identity: `${timesSeen(`row ${row}`)} ${row}`,
     notice,
     fraudReported: cells.fraud_reported === 'Y',
     duplicate: timesSeen(`loss ${notice.policyNumber} ${notice.lossDate}`) > 0,
