@@ -45,7 +45,7 @@ export async function start(config: Config, main: string): Promise<number> {
       if (attended) announce(running.url, folder);
       await tell({ type: 'ready', ready: running });
     }
-    failure = await over;
+    failure = (await over) || undefined;
   } finally {
     await server.stop();
     await removeRunning(folder);

@@ -2,6 +2,7 @@ import { appendFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { CsvError } from 'csv-parse';
 import { Config } from '#apps/settings';
 import { Vault } from '#libs/vault';
 import { ApiClient, causeOf, nobodyAt, serverAddress } from '../api-client.js';
@@ -54,6 +55,7 @@ type Table = Awaited<ReturnType<typeof readLosses>>;
 async function readTable(path: string): Promise<Table> {
   const read = await readLosses(path).catch((error: unknown) => {
     if (isSystemError(error)) throw new CannotStart(`${path} cannot be read: ${reasonOf(error)}`);
+    if (error instanceof CsvError) throw new CannotStart(`${path} is no table: ${error.message}`);
     throw error;
   });
   if (read.rows.length > 0) return read;

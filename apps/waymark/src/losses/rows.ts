@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { parse } from 'csv-parse';
 import { derivedId } from '#libs/canonical';
 import { type LossNotice, lossNotice } from '#libs/domain/losses';
@@ -52,9 +52,9 @@ export async function readLosses(
   const unreadable: UnreadableRow[] = [];
   const seen = new Map<string, number>();
   let columns: string[] | undefined;
-  const records = createReadStream(file).pipe(
-    parse({ bom: true, info: true, relax_column_count: true, relax_quotes: true, skip_empty_lines: true }),
-  );
+  const options = { bom: true, info: true, skip_empty_lines: true };
+  const lenient = { relax_column_count: true, relax_quotes: true };
+  const records = parse(await readFile(file), { ...options, ...lenient });
   for await (const { record, info } of records as AsyncIterable<{
     record: string[];
     info: { lines: number };
