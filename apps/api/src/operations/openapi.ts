@@ -36,7 +36,7 @@ export function openApi(routes: readonly KnownRoute[]): Schema {
   for (const { method, path, spec } of routes) {
     if (method === 'HEAD') continue;
     const address = path.replace(/:(\w+)/g, '{$1}');
-    paths[address] = { ...paths[address], [method.toLowerCase()]: operation(path, spec) };
+    paths[address] = { ...paths[address], [method.toLowerCase()]: operation(method, path, spec) };
   }
   return {
     openapi: '3.1.0',
@@ -45,6 +45,7 @@ export function openApi(routes: readonly KnownRoute[]): Schema {
       version: '1',
       description: 'Durable state for long-running assistants that do regulated work.',
     },
+    servers: [{ url: '/' }],
     paths,
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
@@ -53,13 +54,24 @@ export function openApi(routes: readonly KnownRoute[]): Schema {
   };
 }
 
-function operation(path: string, spec: RouteSpec): Schema {
+/** Such as `postRunsByRunIdSteps`: as unique as method and path are. */
+function operationId(method: string, path: string): string {
+  const words = path
+    .replace(/^\/v1/, '')
+    .split(/[/.-]/)
+    .map((part) => part.replace(/^:(\w)/, (_, first: string) => `By${first.toUpperCase()}`))
+    .map((part) => part.charAt(0).toUpperCase() + part.slice(1));
+  return method.toLowerCase() + words.join('');
+}
+
+function operation(method: string, path: string, spec: RouteSpec): Schema {
   const { summary, permit, body, bodyOptional, answer, status = 200, kind } = spec;
   const types = kind === 'page' && !answer ? ['text/plain'] : ['application/json'];
   const content = Object.fromEntries(
     types.map((type) => [type, answer ? { schema: jsonSchema(answer, 'output') } : {}]),
   );
   return {
+    operationId: operationId(method, path),
     summary,
     'x-policy': permit,
     security: permit === 'open' || permit === 'loopback' ? [] : [{ bearer: [] }],

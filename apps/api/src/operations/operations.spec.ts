@@ -96,7 +96,14 @@ describe('operations', () => {
     });
     expect(JSON.stringify(body)).not.toMatch(/"(personal|plain)":/);
     const page = await api.send('GET', '/docs');
-    expect(page.text).toContain('/v1/runs/:runId/steps');
+    expect(page.text).toContain('POST /v1/runs/{runId}/steps');
+    expect(page.text).toContain('body <code>{ stepId: string, name: string, kind: ');
+    expect(page.text).toContain('answer 200 <code>{ ready: boolean, eventStore: "up" | "down"');
+    const ids = Object.values(paths).flatMap((methods) =>
+      Object.values(methods).map((operation) => (operation as { operationId?: string }).operationId),
+    );
+    expect(ids).toContain('postRunsByRunIdSteps');
+    expect(new Set(ids).size).toBe(described.length);
   });
 
   it('tell an operator how projections stand, and nobody else', async () => {
