@@ -54,7 +54,7 @@ describe('identity', () => {
     }
     const open = routes().filter((route) => !closed.includes(route));
     expect(open.map(({ path }) => path).sort()).toEqual(
-      ['/docs', '/health/live', '/health/ready', '/metrics', '/openapi.json', '/problems/:code'].sort(),
+      ['/', '/docs', '/health/live', '/health/ready', '/metrics', '/openapi.json', '/problems/:code'].sort(),
     );
   });
 

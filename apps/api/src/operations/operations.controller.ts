@@ -1,4 +1,4 @@
-import { Controller, Header, Param, Res } from '@nestjs/common';
+import { Controller, Header, Param, Redirect, Res } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import type { FastifyReply } from 'fastify';
 import { z } from 'zod';
@@ -81,6 +81,12 @@ export class OperationsController {
   @Header('content-type', HTML)
   docs() {
     return docsPage(this.routes.known);
+  }
+
+  @Route('GET', '/', { kind: 'page', permit: 'open', summary: 'Leads to the page of routes' })
+  @Redirect('/docs', 302)
+  root() {
+    return undefined;
   }
 
   @Route('GET', '/problems/:code', {

@@ -96,6 +96,8 @@ describe('operations', () => {
     });
     expect(JSON.stringify(body)).not.toMatch(/"(personal|plain)":/);
     const page = await api.send('GET', '/docs');
+    const root = await api.send('GET', '/');
+    expect([root.status, root.headers.location]).toEqual([302, '/docs']);
     expect(page.text).toContain('POST /v1/runs/{runId}/steps');
     expect(page.text).toContain('body <code>{ stepId: string, name: string, kind: ');
     expect(page.text).toContain('answer 200 <code>{ ready: boolean, eventStore: "up" | "down"');
