@@ -57,7 +57,12 @@ export class ReactorModule {
         },
       });
     gauge('waymark_reaction_unfinished', 'Events heard and not done with.', (it) => it.unfinished);
-    gauge('waymark_reaction_dead_letters', 'Events given up until the next start.', (it) => it.deadLetters);
+    gauge('waymark_reaction_dead_letters', 'Events set aside, to be tried later.', (it) => it.deadLetters);
+    gauge(
+      'waymark_reaction_retried',
+      'Attempts of dead letters since the process began.',
+      (it) => it.retried,
+    );
     gauge('waymark_reaction_handled', 'Events carried out since the process began.', (it) => it.handled);
   }
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import type { Recorded } from '#libs/projecting';
 import { type RawEvent, TestStores } from '#test/projecting';
+import { DeadLetters } from './dead-letters.js';
 import { type Reaction, ReactionRunner } from './index.js';
 import { Unfinished } from './unfinished.js';
 
@@ -16,10 +17,16 @@ afterAll(() => stores.close());
 
 const asked: RawEvent = { type: 'Asked', data: {} };
 
-function started(name: string, react: (event: Recorded) => Promise<void>): ReactionRunner {
+const SOON = { firstMs: 1, longestMs: 4 };
+
+function started(
+  name: string,
+  react: (event: Recorded) => Promise<void>,
+  waits?: typeof SOON,
+): ReactionRunner {
   const isTransient = (error: unknown) => error instanceof Error && error.message === 'later';
   const reaction: Reaction = { name, category: name, hears: ['Asked'], isTransient, react };
-  runner = new ReactionRunner(reaction, stores);
+  runner = new ReactionRunner(reaction, stores, waits);
   runner.start();
   return runner;
 }
@@ -94,6 +101,45 @@ describe('a reaction', () => {
     expect(await letters('broken')).toEqual([]);
   });
 
+  it('tries again at once what the operating system refused, whatever the reaction makes of it', async () => {
+    const refusals = ['ENOSPC', 'EMFILE', 'EIO'];
+    const react = async () => {
+      const code = refusals.shift();
+      if (code) throw Object.assign(new Error(code), { code, errno: -1, syscall: 'open' });
+    };
+    const end = await stores.append('full-acme.a', asked);
+    expect(await started('full', react).waitFor(end, PATIENCE)).toBe(true);
+    expect(runner.status()).toMatchObject({ deadLetters: 0, retried: 0, handled: 1 });
+    expect(refusals).toEqual([]);
+  });
+
+  it('tries what it set aside again while it runs, each time later, in its turn in the stream', async () => {
+    const heard: string[] = [];
+    let last: () => void = () => undefined;
+    const mended = new Promise<void>((resolve) => (last = resolve));
+    const react = async ({ revision }: Recorded) => {
+      heard.push(`${revision}`);
+      if (revision > 0n) return;
+      if (heard.filter((each) => each === '0').length < 5) throw new TypeError('not yet');
+      last();
+    };
+    const told = stores.told.length;
+    const end = await stores.append('later-acme.a', asked, asked);
+    expect(await started('later', react, SOON).waitFor(end, PATIENCE)).toBe(true);
+    await mended;
+    await runner.stop();
+    expect(heard.filter((each) => each === '1')).toEqual(['1']);
+    const aside = stores.told.slice(told).filter(({ text }) => text === 'an event is set aside');
+    expect(aside.map(({ fields }) => [fields['attempts'], fields['retryInMs']])).toEqual([
+      [1, 1],
+      [2, 2],
+      [3, 4],
+      [4, 4],
+    ]);
+    expect(runner.status()).toMatchObject({ deadLetters: 0, retried: 4, handled: 2 });
+    expect(await letters('later')).toEqual([]);
+  });
+
   it('takes up at a position before which everything is done, whatever finishes first', () => {
     fc.assert(
       fc.property(fc.array(fc.record({ heard: fc.boolean(), rank: fc.nat() })), (deliveries) => {
@@ -115,5 +161,46 @@ describe('a reaction', () => {
         expect(unfinished.done ?? -1n).toBe(BigInt(deliveries.length) - 1n);
       }),
     );
+  });
+});
+
+describe('what is set aside', () => {
+  const letter = (attempts: number) => {
+    const place = { stream: 'a-acme.1', tenant: 'acme', id: '1', revision: 3n, eventId: 'e' };
+    return { ...place, code: 'type-error', attempts, failedAt: '2026-03-01T09:00:00.000Z' };
+  };
+  const tried: number[] = [];
+  let held: DeadLetters;
+
+  beforeEach(() => {
+    jest.useFakeTimers();
+    tried.length = 0;
+    held = new DeadLetters(({ attempts }) => tried.push(attempts));
+  });
+  afterEach(() => jest.useRealTimers());
+
+  it('waits 30 seconds at first and ten minutes at most', () => {
+    expect([1, 2, 3, 4, 5, 6, 60].map((attempts) => held.hold(letter(attempts)))).toEqual(
+      [30, 60, 120, 240, 480, 600, 600].map((seconds) => seconds * 1000),
+    );
+    expect(held.size).toBe(1);
+    jest.advanceTimersByTime(599_999);
+    expect(tried).toEqual([]);
+    jest.advanceTimersByTime(1);
+    expect(tried).toEqual([60]);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it('is not tried after it was done, or after the end, also when it fails as the last', () => {
+    held.hold(letter(1));
+    held.release(letter(1));
+    expect([held.size, jest.getTimerCount()]).toEqual([0, 0]);
+    held.hold(letter(2));
+    held.stop();
+    held.hold(letter(3));
+    expect([held.size, jest.getTimerCount()]).toEqual([1, 0]);
+    held.takeOver([letter(3)]);
+    held.hold(letter(4));
+    expect([held.size, jest.getTimerCount()]).toEqual([1, 1]);
   });
 });

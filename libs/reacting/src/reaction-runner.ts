@@ -8,6 +8,7 @@ import {
   type Recorded,
   codeOf,
 } from '#libs/projecting';
+import { DeadLetters, type RetryWaits } from './dead-letters.js';
 import { ReactionStore } from './reaction-store.js';
 import { Unfinished } from './unfinished.js';
 
@@ -22,7 +23,10 @@ export interface Reaction {
    * whose repetition changes nothing. The event is as stored; its personal fields are sealed.
    */
   react(event: Recorded): Promise<void>;
-  /** Whether trying again later can help. What cannot be helped becomes a dead letter. */
+  /**
+   * Whether trying again soon can help; an error of the operating system or of the read models always counts as
+   * such. Anything else becomes a dead letter.
+   */
   isTransient(error: unknown): boolean;
 }
 
@@ -35,6 +39,8 @@ export interface ReactionStatus {
   /** Events heard and not done, those that wait to be tried again among them. */
   readonly unfinished: number;
   readonly deadLetters: number;
+  /** Attempts of dead letters since the process began. */
+  readonly retried: number;
   readonly handled: number;
 }
 
@@ -56,20 +62,21 @@ const LONGEST_DRAIN_MS = 5_000;
  *
  * Events of one stream are handled in order, those of different streams at once, eight at most. A transient failure
  * is tried again for as long as it takes, with a wait that grows to five seconds and holds up its own stream only.
- * The stored position never passes an event that is neither done nor set aside as a dead letter; each start tries
- * the dead letters again.
+ * The stored position never passes an event that is neither done nor set aside as a dead letter. Dead letters are
+ * tried again at each start and then after 30 seconds, a minute, two, up to ten minutes, in the queue of their stream.
  */
 export class ReactionRunner {
   private readonly store: ReactionStore;
   private readonly slots = new Slots(AT_ONCE);
   private readonly tails = new Map<string, Promise<void>>();
-  private readonly held = new Map<string, DeadLetter>();
+  private readonly letters: DeadLetters;
   private readonly waiters = new Set<Waiter>();
   private unfinished = new Unfinished(undefined);
   private saved: { position: bigint | undefined; at: number } = { position: undefined, at: 0 };
   private saving: Promise<void> | undefined;
   private state: ReactionStatus['status'] = 'stopped';
   private handled = 0;
+  private retried = 0;
   private stopping = new AbortController();
   private running: Promise<void> | undefined;
   private looking: Promise<void> | undefined;
@@ -77,7 +84,9 @@ export class ReactionRunner {
   constructor(
     private readonly reaction: Reaction,
     private readonly stores: ReactionStores,
+    waits?: RetryWaits,
   ) {
+    this.letters = new DeadLetters((letter) => this.retry(letter, this.stopping.signal), waits);
     this.store = new ReactionStore(reaction.name, stores.models);
   }
 
@@ -93,6 +102,7 @@ export class ReactionRunner {
   async stop(): Promise<void> {
     if (!this.running) return;
     this.stopping.abort();
+    this.letters.stop();
     const drained = new AbortController();
     const ended = Promise.all([this.running, ...this.tails.values()]).then(() => this.savePosition());
     await Promise.race([
@@ -114,7 +124,8 @@ export class ReactionRunner {
       position: done ?? 0n,
       newest: newest ?? 0n,
       unfinished: size,
-      deadLetters: this.held.size,
+      deadLetters: this.letters.size,
+      retried: this.retried,
       handled: this.handled,
     };
   }
@@ -154,9 +165,8 @@ export class ReactionRunner {
     const { position, deadLetters } = await this.store.open();
     this.unfinished = new Unfinished(position);
     this.saved = { position, at: Date.now() };
-    this.held.clear();
-    for (const letter of deadLetters) this.held.set(keyOf(letter), letter);
-    for (const letter of deadLetters) await this.retry(letter, stop);
+    this.letters.takeOver(deadLetters);
+    for (const letter of deadLetters) this.retry(letter, stop);
     this.state = 'running';
     this.advanced();
     const { category, hears } = this.reaction;
@@ -184,9 +194,9 @@ export class ReactionRunner {
       .finally(() => (this.looking = undefined));
   }
 
-  private async retry({ stream, revision }: DeadLetter, stop: AbortSignal): Promise<void> {
-    const range = { from: revision, to: revision };
-    for await (const event of this.stores.log.read(stream, range)) this.chain(event, stop, () => undefined);
+  private retry(letter: DeadLetter, stop: AbortSignal): void {
+    this.retried += 1;
+    this.chain(letter, stop, () => undefined);
   }
 
   /** Hands an event to its stream's queue; waits while too many are unfinished. */
@@ -200,7 +210,7 @@ export class ReactionRunner {
     while (unfinished.size >= MOST_UNFINISHED && !stop.aborted) await Promise.race(this.tails.values());
   }
 
-  private chain(event: Recorded, stop: AbortSignal, finished: () => void): void {
+  private chain(event: Heard, stop: AbortSignal, finished: () => void): void {
     const { stream } = event;
     const turn = (this.tails.get(stream) ?? Promise.resolve())
       .then(() => this.carryOut(event, stop))
@@ -212,7 +222,7 @@ export class ReactionRunner {
   }
 
   /** Whether the event is done with, carried out or set aside; not so only when the runner stops. */
-  private async carryOut(event: Recorded, stop: AbortSignal): Promise<boolean> {
+  private async carryOut(event: Heard, stop: AbortSignal): Promise<boolean> {
     const { stream, revision } = event;
     for (let failures = 0; !stop.aborted; failures += 1) {
       const leave = await this.slots.enter();
@@ -230,31 +240,42 @@ export class ReactionRunner {
     return false;
   }
 
-  /** @throws what is worth trying again; everything else is set aside. */
-  private async attempt(event: Recorded): Promise<void> {
-    const before = this.held.get(keyOf(event));
+  /** @throws what is worth trying again soon; everything else is set aside. */
+  private async attempt(heard: Heard): Promise<void> {
     try {
-      await this.reaction.react(event);
-      if (before) await this.store.release(before);
-      this.held.delete(keyOf(event));
-      this.handled += 1;
+      const event = 'data' in heard ? heard : await this.reread(heard);
+      if (event) await this.reaction.react(event);
+      if (this.letters.of(heard)) await this.store.release(heard);
+      this.letters.release(heard);
+      if (event) this.handled += 1;
     } catch (error) {
-      if (error instanceof ReadModelUnavailable || this.reaction.isTransient(error)) throw error;
-      const { stream, tenant, id, revision, eventId } = event;
-      const attempts = (before?.attempts ?? 0) + 1;
-      const place = { stream, tenant, id, revision, eventId };
-      const letter = { ...place, code: codeOf(error), attempts, failedAt: new Date().toISOString() };
-      await this.store.setAside(letter);
-      this.held.set(keyOf(event), letter);
-      const reaction = this.reaction.name;
-      this.stores.notice('an event is set aside', {
-        reaction,
-        stream,
-        revision,
-        code: letter.code,
-        attempts,
-      });
+      if (this.isTransient(error)) throw error;
+      await this.setAside(heard, codeOf(error));
     }
+  }
+
+  /** The event of a dead letter; `undefined` when its stream no longer has it, so that nothing is left to do. */
+  private async reread({ stream, revision }: DeadLetter): Promise<Recorded | undefined> {
+    const range = { from: revision, to: revision };
+    for await (const event of this.stores.log.read(stream, range)) return event;
+    return undefined;
+  }
+
+  private isTransient(error: unknown): boolean {
+    const ofSystem = error instanceof Error && 'syscall' in error;
+    return ofSystem || error instanceof ReadModelUnavailable || this.reaction.isTransient(error);
+  }
+
+  private async setAside(heard: Heard, code: string): Promise<void> {
+    const { stream, tenant, id, revision, eventId } = heard;
+    const attempts = (this.letters.of(heard)?.attempts ?? 0) + 1;
+    const failedAt = new Date().toISOString();
+    const letter = { stream, tenant, id, revision, eventId, code, attempts, failedAt };
+    await this.store.setAside(letter);
+    const retryInMs = this.letters.hold(letter);
+    const reaction = this.reaction.name;
+    const fields = { reaction, stream, revision, code, attempts, retryInMs };
+    this.stores.notice('an event is set aside', fields);
   }
 
   private async pause(
@@ -301,9 +322,8 @@ interface Waiter {
   readonly settle: (reached: boolean) => void;
 }
 
-function keyOf({ stream, revision }: { stream: string; revision: bigint }): string {
-  return `${stream}@${revision}`;
-}
+/** An event as it was told, or the dead letter that stands for it. */
+type Heard = Recorded | DeadLetter;
 
 /** So many at once; the others wait in the order they came. */
 class Slots {
