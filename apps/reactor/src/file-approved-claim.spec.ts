@@ -99,6 +99,29 @@ describe('filing an approved claim', () => {
     expect(types(await history(`run-${tenant}.${runId}`)).at(-1)).toBe('ReceiptNoted');
   });
 
+  it.each(['before', 'after'] as const)(
+    'is refused as filed already when the claim was retired %s it was filed',
+    async (moment) => {
+      const runId = randomUUID();
+      const { approvalId, position } = await grantedRun(stores, runId);
+      const killed = killedAt(moment, 2, runId);
+      const first = new ReactionRunner(fileApprovedClaim({ ...healthy(), events: killed.events }), stores);
+      first.start();
+      await killed.reached;
+      await stores.tombstone(claimOf(runId));
+      const runner = await reacted(healthy(), position);
+      const stopped = first.stop();
+      killed.end();
+      await stopped;
+      const run = await history(`run-${tenant}.${runId}`);
+      expect(types(run).slice(-3)).toEqual(['ApprovalGranted', 'FilingStarted', 'FilingRefused']);
+      expect(run.at(-1)?.data).toMatchObject({ approvalId, code: 'already-filed' });
+      expect(runner.status()).toMatchObject({ deadLetters: 0, unfinished: 0 });
+      const cancel = { type: 'CancelRun', endedBy: people.dana, at: seconds(800) } as const;
+      expect(await send(stores, runId, cancel)).toMatchObject({ appended: 1 });
+    },
+  );
+
   it('leaves a grant that no longer holds as it is', async () => {
     const lapsed = await grantedRun(stores, randomUUID());
     const cancelledRun = randomUUID();

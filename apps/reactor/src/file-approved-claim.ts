@@ -8,6 +8,7 @@ import {
   type EventStore,
   RefusedCommand,
   StoreUnavailable,
+  StreamNotFound,
 } from '#libs/event-store';
 import type { Notice } from '#libs/projecting';
 import type { Reaction } from '#libs/reacting';
@@ -30,7 +31,8 @@ export interface FilingStores {
  *
  * Every command's id derives from tenant, approval and step, and each rule knows its repetition, so that a stop
  * between any two steps and a second delivery, however late, lead to the same one claim. A grant that no longer
- * holds when filing would start is left as it is: the run shows why.
+ * holds when filing would start is left as it is: the run shows why. A claim whose stream was deleted is refused
+ * `already-filed`. A draft that does not open stays a dead letter: its run folds for no command.
  */
 export function fileApprovedClaim(stores: FilingStores): Reaction {
   return {
@@ -144,6 +146,7 @@ async function fileClaim(stores: FilingStores, filing: Filing): Promise<Outcome>
     if (!answer) throw new Error(`claim ${claimId} was not filed`);
     return answer;
   } catch (error) {
+    if (error instanceof StreamNotFound) return { refused: 'already-filed' };
     if (!(error instanceof RefusedCommand)) throw error;
     return error.refusal;
   }

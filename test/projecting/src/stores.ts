@@ -92,6 +92,11 @@ export class TestStores implements Stores {
     return position?.commit ?? 0n;
   }
 
+  /** Deletes a stream for ever. */
+  async tombstone(stream: string): Promise<void> {
+    await this.raw.tombstoneStream(stream);
+  }
+
   async stopDocuments(): Promise<void> {
     await this.engines.documents.close();
   }
