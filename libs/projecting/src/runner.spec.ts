@@ -182,6 +182,23 @@ describe('the lane of a projection', () => {
     );
   });
 
+  it('shows a document as of every revision, whichever is stored', async () => {
+    const projection = counterProjection('dated', 'dated');
+    const views = new Views(projection, stores);
+    await stores.append('dated-acme.1', opened(), raised(1));
+    const end = await stores.append('dated-acme.1', raised(2));
+    const asOf = (revision: bigint) => views.fresh('acme', '1', revision);
+    const totals = async () =>
+      (await Promise.all([0n, 1n, 2n, 3n].map(asOf))).map((view) => [view?.revision, view?.doc.total]);
+    const expected = [0, 1, 2, 2].map((last) => {
+      const { total } = reckon([1, 2].slice(0, last).map(raised));
+      return [BigInt(last), total];
+    });
+    expect(await totals()).toEqual(expected);
+    expect(await started(projection).waitFor(end, PATIENCE)).toBe(true);
+    expect(await totals()).toEqual(expected);
+  });
+
   it('P70: refuses to run without its unique index', async () => {
     await database('no-index').collection('documents-v1').createIndex({ tenant: 1, id: 1 });
     const stalls = stores.tells('a projection stalls');

@@ -34,13 +34,17 @@ export class Views<Doc> {
    * store down, or a document that cannot be opened, the whole stream is folded instead. An event that cannot be
    * applied ends the fold with a notice, as it holds the read model: `revision` says how far it went.
    *
+   * With `upTo` it is the document as of that revision, whatever has happened since.
+   *
    * @throws whatever the event store throws when it does not answer.
    */
-  async fresh(tenant: string, id: string): Promise<View<Doc> | undefined> {
-    let view = await this.stored(tenant, id);
+  async fresh(tenant: string, id: string, upTo?: bigint): Promise<View<Doc> | undefined> {
+    const stored = await this.stored(tenant, id);
+    let view = stored && upTo !== undefined && stored.revision > upTo ? undefined : stored;
     const stream = `${this.projection.category}-${tenant}.${id}`;
     const from = view ? view.revision + 1n : 0n;
-    for await (const event of this.stores.log.read(stream, { from })) {
+    const range = upTo === undefined ? { from } : { from, to: upTo };
+    for await (const event of this.stores.log.read(stream, range)) {
       const next = await advance(this.projection, this.stores.log, view, event);
       if ('code' in next) {
         const { revision } = event;

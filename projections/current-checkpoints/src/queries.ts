@@ -28,9 +28,13 @@ export class CheckpointQueries {
     this.views = new Views(currentCheckpoints, stores);
   }
 
-  /** As fresh as the stream, with or without the document store. */
-  async run({ tenant, customerId }: Viewer, runId: string): Promise<View<Checkpoint> | undefined> {
-    const view = await this.views.fresh(tenant, runId);
+  /** As fresh as the stream, or as of a revision, with or without the document store. */
+  async run(
+    { tenant, customerId }: Viewer,
+    runId: string,
+    upTo?: bigint,
+  ): Promise<View<Checkpoint> | undefined> {
+    const view = await this.views.fresh(tenant, runId, upTo);
     return customerId === undefined || view?.doc.customerId === customerId ? view : undefined;
   }
 

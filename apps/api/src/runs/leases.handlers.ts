@@ -34,7 +34,7 @@ class CloseFirst extends Error {
 /**
  * Takes the lease. The record of heartbeats is closed first, and only then is the new lease appended: a crash
  * between the two leaves the run free and the old token valid until a newer one stands. A repeat of a command that
- * is known is answered before either.
+ * is known is answered before either, with the run as of the lease's event: the first answer, however late.
  */
 @CommandHandler(ResumeRun)
 export class ResumeRunHandler implements ICommandHandler<ResumeRun> {
@@ -48,11 +48,11 @@ export class ResumeRunHandler implements ICommandHandler<ResumeRun> {
     const secret = call.command.leaseSecret();
     const handled = await this.take(call, sha256(secret));
     const { number, expiresAt } = handled.answer;
-    const view = await this.queries.run({ tenant: call.who.tenant }, runIdOf(call));
+    const view = await this.queries.run({ tenant: call.who.tenant }, runIdOf(call), handled.revision);
     if (!view) throw notFound();
     const recheck = { unchanged: [], changed: [], unavailable: [] };
     const answer = {
-      run: present(view, call.at),
+      run: present(view, view.doc.updatedAt),
       leaseToken: `${number}.${secret}`,
       leaseExpiresAt: expiresAt,
       recheck,

@@ -151,6 +151,24 @@ describe('the lease', () => {
     expect(beat.status).toBe(200);
   });
 
+  it('repeated by its key shows the run as it was, also after the run and the view have moved on', async () => {
+    const { path, lease } = await waitingRun(api, worker, 60);
+    const headers = { 'idempotency-key': 'resume-2' };
+    const body = { workerId: 'worker-1' };
+    const first = await api.send('POST', `${path}/resume`, { as: worker, headers, body });
+    expect(first).toMatchObject({ status: 200, body: { run: { status: 'waiting', lease: { number: 2 } } } });
+    expect(lease).not.toEqual({ 'waymark-lease': first.body.leaseToken });
+    const held = { 'waymark-lease': String(first.body.leaseToken) };
+    const moved = await api.send('POST', `${path}/steps`, { as: worker, headers: held, body: step });
+    const seen = { 'waymark-min-position': String(moved.body.position) };
+    expect((await api.send('GET', '/v1/runs?limit=1', { as: worker, headers: seen })).status).toBe(200);
+    api.clock.stopAt(Date.now() + 120_000);
+    const again = await api.send('POST', `${path}/resume`, { as: worker, headers, body });
+    api.clock.stopAt(undefined);
+    expect(again).toMatchObject({ status: 200, headers: { 'idempotency-replayed': 'true' } });
+    expect(again.body).toEqual(first.body);
+  });
+
   it('P03: a worker that slept through its lease writes nothing', async () => {
     const { runId, path, lease } = await heldRun(api);
     api.clock.stopAt(Date.now() + 61_000);
