@@ -9,7 +9,6 @@ const esm = [
   'fast-check',
   'pure-rand',
   'csv-parse',
-  'nestjs-pino',
 ];
 
 /** @type {import('jest').Config} */
