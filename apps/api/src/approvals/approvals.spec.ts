@@ -48,7 +48,7 @@ describe('asking for an approval', () => {
   });
 
   it('is refused beyond 50 open ones, so that the run can always be cancelled', async () => {
-    const actFor = Array.from({ length: 20 }, (_, at) => String(at).padStart(200, 'x'));
+    const actFor = Array.from({ length: 20 }, (_, at) => String(at).padStart(128, 'x'));
     const { runId, path, lease: headers } = await heldRun(api, worker);
     const ask = async (draftId: string) => {
       const draft = { as: worker, headers, body: { kind: 'claim', content: notice } };
