@@ -13,6 +13,7 @@ export interface Answer {
  * Reads answers that carry `content-length`, as the API's do; rejects when the connection ends under a request.
  */
 export class HttpConnection {
+  private static readonly all = new Set<HttpConnection>();
   private received: Buffer = Buffer.alloc(0);
   private waiting: { resolve: (answer: Answer) => void; reject: (error: Error) => void } | undefined;
 
@@ -30,7 +31,9 @@ export class HttpConnection {
     const { hostname, port } = new URL(url);
     const socket = connect(Number(port), hostname);
     await once(socket, 'connect');
-    return new HttpConnection(socket, `${hostname}:${port}`);
+    const connection = new HttpConnection(socket, `${hostname}:${port}`);
+    HttpConnection.all.add(connection);
+    return connection;
   }
 
   send(method: string, path: string, headers: string, body = ''): Promise<Answer> {
@@ -41,9 +44,9 @@ export class HttpConnection {
     return answer;
   }
 
-  close(): void {
-    this.waiting = undefined;
-    this.socket.destroy();
+  static closeAll(): void {
+    for (const { socket } of HttpConnection.all) socket.destroy();
+    HttpConnection.all.clear();
   }
 
   private take(chunk: Buffer): void {
