@@ -1,13 +1,10 @@
 import { EventStoreDBClient, jsonEvent, NO_STREAM } from '@eventstore/db-client';
 import fastify from 'fastify';
-import { fdatasyncSync, mkdtempSync, openSync, rmSync, closeSync, writeSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { HttpConnection } from './http-client.js';
-import { interleave, measure, type Measured } from './measure.js';
+import { interleave, measure, measureFsync, type Measured } from './measure.js';
 import { startServer, type BenchServer } from './server.js';
 
 const ROUNDS = 5;
@@ -34,7 +31,7 @@ export async function commands(): Promise<boolean> {
     const hellos = await Promise.all(Array.from({ length: 64 }, () => HttpConnection.open(hello.url)));
     const raw = rawAppenders(client, stored, 64);
 
-    const lanes: Record<string, () => Promise<Measured>> = { 'fsync 1': () => measureFsync() };
+    const lanes: Record<string, () => Promise<Measured>> = { 'fsync 1': () => measureFsync(ROUND_MS / 4) };
     for (const n of LANES) {
       lanes[`hello ${n}`] = () =>
         measure(n, ROUND_MS, async (lane) => void (await hellos[lane]!.send('GET', '/', '')));
@@ -172,21 +169,6 @@ function rawAppenders(
       revision = nextExpectedRevision;
     };
   });
-}
-
-async function measureFsync(): Promise<Measured> {
-  const folder = mkdtempSync(join(tmpdir(), 'waymark-bench-'));
-  const file = openSync(join(folder, 'block'), 'w');
-  const block = Buffer.alloc(1024, 1);
-  try {
-    return await measure(1, ROUND_MS / 4, async () => {
-      writeSync(file, block);
-      fdatasyncSync(file);
-    });
-  } finally {
-    closeSync(file);
-    rmSync(folder, { recursive: true });
-  }
 }
 
 /** This file forked with `hello` serves the Fastify floor. */

@@ -1,6 +1,7 @@
 import { commands } from './commands.js';
+import { eventStore } from './event-store.js';
 
-const benches: Record<string, () => Promise<boolean>> = { commands };
+const benches: Record<string, () => Promise<boolean>> = { commands, 'event-store': eventStore };
 
 const name = process.argv[2] ?? '';
 const bench = benches[name];

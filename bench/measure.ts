@@ -1,3 +1,6 @@
+import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 
 export interface Measured {
@@ -32,27 +35,46 @@ export async function measure(
   return { perSecond: latencies.length / seconds, p50: at(0.5), p99: at(0.99) };
 }
 
+/** The floor under everything durable: one block written and synced, on the disk that temporary folders are on. */
+export async function measureFsync(ms: number): Promise<Measured> {
+  const folder = mkdtempSync(join(tmpdir(), 'waymark-bench-'));
+  const file = openSync(join(folder, 'block'), 'w');
+  const block = Buffer.alloc(1024, 1);
+  try {
+    return await measure(1, ms, async () => {
+      writeSync(file, block);
+      fdatasyncSync(file);
+    });
+  } finally {
+    closeSync(file);
+    rmSync(folder, { recursive: true });
+  }
+}
+
 /** The medians of several rounds, figure by figure. */
-export function medians(rounds: readonly Measured[]): Measured {
-  const median = (figure: keyof Measured) => {
+export function medians<Figure extends string>(
+  rounds: readonly Record<Figure, number>[],
+): Record<Figure, number> {
+  const figures = Object.keys(rounds[0] ?? {}) as Figure[];
+  const median = (figure: Figure) => {
     const sorted = rounds.map((round) => round[figure]).sort((a, b) => a - b);
     return sorted[Math.floor(sorted.length / 2)] ?? NaN;
   };
-  return { perSecond: median('perSecond'), p50: median('p50'), p99: median('p99') };
+  return Object.fromEntries(figures.map((figure) => [figure, median(figure)])) as Record<Figure, number>;
 }
 
 /** Rounds of every subject in turn, A B C A B C …, so that a drift of the machine touches all alike. */
-export async function interleave<Name extends string>(
+export async function interleave<Name extends string, Figure extends string>(
   rounds: number,
-  subjects: Record<Name, () => Promise<Measured>>,
-): Promise<Record<Name, Measured>> {
+  subjects: Record<Name, () => Promise<Record<Figure, number>>>,
+): Promise<Record<Name, Record<Figure, number>>> {
   const names = Object.keys(subjects) as Name[];
-  const taken = new Map<Name, Measured[]>(names.map((name) => [name, []]));
+  const taken = new Map<Name, Record<Figure, number>[]>(names.map((name) => [name, []]));
   for (let round = 0; round < rounds; round++) {
     for (const name of names) taken.get(name)?.push(await subjects[name]());
   }
   return Object.fromEntries(names.map((name) => [name, medians(taken.get(name) ?? [])])) as Record<
     Name,
-    Measured
+    Record<Figure, number>
   >;
 }
