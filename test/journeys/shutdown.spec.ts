@@ -76,7 +76,7 @@ describe('a server that is told to stop', () => {
     });
     expect(await dana('GET', `/v1/approvals?runId=${runId}`)).toMatchObject({
       status: 200,
-      body: { items: [] },
+      body: { items: [], nextCursor: null },
     });
     const claim = await dana('GET', `/v1/claims/${claimIdOf('acme', runId, 'main')}`);
     expect(claim).toMatchObject({ status: 404, body: { code: 'not-found' } });

@@ -19,7 +19,8 @@ export interface PageRequest {
 
 export interface Page<Item> {
   readonly items: Item[];
-  readonly nextCursor?: string;
+  /** Of the next page; null on the last one. */
+  readonly nextCursor: string | null;
 }
 
 /** Reads of one projection's documents. */
@@ -85,7 +86,7 @@ export class Views<Doc> {
       shown.map((stored) => openDocument(this.projection, this.stores.vault, stored)),
     );
     const last = shown.at(-1);
-    return found.length > limit && last ? { items, nextCursor: cursorOf(last.created) } : { items };
+    return { items, nextCursor: found.length > limit && last ? cursorOf(last.created) : null };
   }
 
   /** The condition that a declared search field holds a text. */

@@ -58,7 +58,7 @@ async function everyPage(status: RunStatus | undefined, now: string, limit = 3):
   do {
     const page = await queries.list(viewer, { status }, { limit, cursor }, now);
     items.push(...page.items);
-    cursor = page.nextCursor;
+    cursor = page.nextCursor ?? undefined;
   } while (cursor !== undefined);
   return items;
 }
@@ -215,7 +215,7 @@ describe('lists of runs', () => {
     do {
       const page = await queries.list(viewer, {}, { limit: 4, cursor }, seconds(700));
       seen.push(...page.items.map(({ runId }) => runId));
-      cursor = page.nextCursor;
+      cursor = page.nextCursor ?? undefined;
       const [started, touched] = [randomUUID(), seen[0]!];
       await send(stores, touched, { type: 'CancelRun', endedBy: people.dana, at: seconds(9_000) });
       const { position } = (await send(stores, started, startRun(started)))!;

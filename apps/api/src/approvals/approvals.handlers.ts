@@ -114,7 +114,7 @@ function asShown(
 
 export class ListApprovals extends Query<{
   items: ShownApproval[];
-  nextCursor?: string;
+  nextCursor: string | null;
   serverTime: string;
 }> {
   constructor(readonly call: Call<undefined, Paging & { runId?: string }>) {

@@ -46,6 +46,6 @@ export const approvalView = z.looseObject({
 });
 export const approvalPage = z.object({
   items: z.array(z.looseObject(shown)),
-  nextCursor: z.string().optional(),
+  nextCursor: z.string().nullable(),
   serverTime: at,
 });

@@ -90,7 +90,7 @@ export class ReadProvenanceHandler implements IQueryHandler<ReadProvenance> {
   }
 }
 
-export class ListClaims extends Query<{ items: PresentedClaim[]; nextCursor?: string }> {
+export class ListClaims extends Query<{ items: PresentedClaim[]; nextCursor: string | null }> {
   constructor(readonly call: Call<undefined, ClaimFilters & Paging>) {
     super();
   }

@@ -72,7 +72,7 @@ export class ReadRunHandler implements IQueryHandler<ReadRun> {
   }
 }
 
-export class ListRuns extends Query<{ items: Partial<PresentedRun>[]; nextCursor?: string }> {
+export class ListRuns extends Query<{ items: Partial<PresentedRun>[]; nextCursor: string | null }> {
   constructor(readonly call: Call<undefined, RunFilters & Paging>) {
     super();
   }

@@ -88,7 +88,7 @@ export type StateBody = z.infer<typeof stateBody>;
 
 export const statePatch = json.meta({ description: 'A JSON merge patch (RFC 7396).' });
 
-export const endBody = z.strictObject({ reason: text(2000, 0).optional(), output: json.optional() });
+export const endBody = z.strictObject({ reason: text(2000).optional(), output: json.optional() });
 export type EndBody = z.infer<typeof endBody>;
 
 export const runQuery = {
@@ -159,7 +159,7 @@ export const resumed = z.object({
   ...appended,
 });
 export const page = <Item extends z.ZodType>(item: Item) =>
-  z.object({ items: z.array(item), nextCursor: z.string().optional() });
+  z.object({ items: z.array(item), nextCursor: z.string().nullable() });
 export const timelineEntry = z.object({
   revision: z.string(),
   at,

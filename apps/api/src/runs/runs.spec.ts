@@ -264,8 +264,12 @@ describe('working', () => {
       403,
       'not-permitted',
     ]);
+    const silent = await api.send('POST', `${open.path}/cancel`, { as: customer, body: { reason: '' } });
+    expect(codeOf(silent)).toEqual([400, 'invalid-body']);
+    expect(silent.body.errors).toMatchObject([{ field: 'reason' }]);
     expect((await api.send('POST', `${open.path}/cancel`, { as: customer })).body).toMatchObject({
       status: 'cancelled',
+      revision: '2',
     });
   });
 
@@ -340,7 +344,7 @@ describe('reading', () => {
     const items = list.body.items as { runId: string }[];
     expect(items.find((item) => item.runId === runId)).toEqual(single.body);
     const own = await api.send('GET', '/v1/runs?limit=200', { as: { ...stranger }, headers });
-    expect(own.body).toEqual({ items: [] });
+    expect(own.body).toEqual({ items: [], nextCursor: null });
   });
 
   it('tells the timeline in words, in pages, newest last', async () => {
@@ -358,7 +362,7 @@ describe('reading', () => {
       ['2', 'DraftSaved'],
       ['3', 'ApprovalRequested'],
     ]);
-    expect(rest.body.nextCursor).toBeUndefined();
+    expect(rest.body.nextCursor).toBeNull();
     expect(codeOf(await api.send('GET', `${path}/timeline?cursor=x`, { as: dana }))).toEqual([
       400,
       'invalid-parameter',

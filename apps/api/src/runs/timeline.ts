@@ -15,7 +15,7 @@ export interface TimelineEntry {
 
 export interface TimelinePage {
   readonly items: TimelineEntry[];
-  readonly nextCursor?: string;
+  readonly nextCursor: string | null;
 }
 
 type DataOf<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>['data'];
@@ -62,7 +62,7 @@ export async function timelineFrom(
   for await (const event of store.read(stream, { from, to: from + BigInt(limit) }))
     items.push(entryOf(event));
   const next = items.length > limit ? items.pop() : undefined;
-  return next ? { items, nextCursor: next.revision } : { items };
+  return { items, nextCursor: next?.revision ?? null };
 }
 
 function entryOf({ type, revision, metadata, data }: StoredEvent): TimelineEntry {
