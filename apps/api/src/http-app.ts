@@ -5,6 +5,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Histogram } from 'prom-client';
 import { type Log, Metrics, nestLogger } from '#apps/platform';
 import type { Identity } from '#libs/access';
+import {
+  answerUnreadable,
+  nameless,
+  PATIENCE,
+  type Patience,
+  serverOptions,
+  targetOf,
+} from './connections.js';
 import { ProblemAnswers } from './problem-answers.js';
 import { notFound, Problem } from './problems.js';
 import { BODY_LIMIT, Routes, specOf } from './routes.js';
@@ -13,7 +21,6 @@ import { Understanding } from './understanding.js';
 
 const JSON_TYPES = ['application/json', 'application/merge-patch+json'];
 const LONGEST_PARAMETER = 200;
-const REQUEST_TIMEOUT_MS = 30_000;
 const LOOPBACK = ['127.0.0.1', '::1', '::ffff:127.0.0.1'];
 
 /**
@@ -24,12 +31,15 @@ const LOOPBACK = ['127.0.0.1', '::1', '::ffff:127.0.0.1'];
  */
 export async function createHttpApp(
   rootModule: object,
-  { log }: { log: Log },
+  { log, patience = PATIENCE }: { log: Log; patience?: Patience },
 ): Promise<NestFastifyApplication> {
   const edge: { answers?: ProblemAnswers } = {};
   const adapter = new FastifyAdapter({
     bodyLimit: BODY_LIMIT,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    http: serverOptions(patience),
+    requestTimeout: patience.requestMs,
+    rewriteUrl: ({ url = '/' }) => targetOf(url),
+    clientErrorHandler: (error, socket) => edge.answers?.count(answerUnreadable(error, socket)),
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: LONGEST_PARAMETER },
@@ -73,6 +83,8 @@ function understand(server: FastifyInstance, understanding: Understanding): void
   server.decorateRequest('identity', null);
   server.decorateRequest('call', null);
   server.addHook('onRequest', (request, _reply, done) => {
+    const problem = nameless(request.raw);
+    if (problem) return done(problem);
     const spec = specOf(request.routeOptions.config);
     if (spec === undefined || spec.permit === 'open') return done();
     if (spec.permit === 'loopback') return done(LOOPBACK.includes(request.ip) ? undefined : notFound());
@@ -98,14 +110,23 @@ function understand(server: FastifyInstance, understanding: Understanding): void
 
 function parseBodies(server: FastifyInstance): void {
   server.removeAllContentTypeParsers();
-  server.addContentTypeParser<Buffer>(JSON_TYPES, { parseAs: 'buffer' }, (_request, bytes, done) => {
-    if (bytes.length === 0) return done(null, undefined);
+  server.addContentTypeParser<Buffer>(JSON_TYPES, { parseAs: 'buffer' }, (request, bytes, done) => {
     try {
+      refuseCharset(request.headers['content-type']);
+      if (bytes.length === 0) return done(null, undefined);
       done(null, parseStrictly(bytes));
     } catch (error) {
       done(error as Error);
     }
   });
+}
+
+const CHARSET = /;\s*charset\s*=\s*("?)([^";\s]*)\1/gi;
+
+/** @throws Problem for a body that says that it is in anything but UTF-8. */
+function refuseCharset(contentType = ''): void {
+  for (const [, , charset = ''] of contentType.matchAll(CHARSET))
+    if (!/^utf-?8$/i.test(charset)) throw new Problem('unsupported-media-type', 'Send the body in UTF-8.');
 }
 
 function measure(server: FastifyInstance, app: INestApplicationContext, log: Log): void {

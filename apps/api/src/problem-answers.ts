@@ -48,7 +48,7 @@ export class ProblemAnswers implements ExceptionFilter {
 
   answer(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
     const problem = this.problemOf(error, request);
-    this.counted.inc({ code: problem.code });
+    this.count(problem);
     if (problem.status === 500) this.report(error, problem, request);
     if (reply.sent) return;
     reply
@@ -56,6 +56,11 @@ export class ProblemAnswers implements ExceptionFilter {
       .headers(problem.headers)
       .header('content-type', 'application/problem+json; charset=utf-8')
       .send(JSON.stringify(problem.body(pathOf(request))));
+  }
+
+  /** Counts an answer; one that was given elsewhere as well. */
+  count(problem: Problem | undefined): void {
+    if (problem) this.counted.inc({ code: problem.code });
   }
 
   private problemOf(error: unknown, request: FastifyRequest): Problem {

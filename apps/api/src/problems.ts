@@ -17,6 +17,24 @@ const kind = (status: number, title: string, meaning: string, advice: string): K
 /** Every code that an answer can carry. `docs/problems.md` and the pages at `/problems/<code>` are made from it. */
 export const problems = {
   // The request itself.
+  'malformed-request': kind(
+    400,
+    'That is no request',
+    'What was sent is not HTTP/1.1, or names no host. The connection ends; `instance` is `/`, since no address could be read.',
+    'Send a request that HTTP/1.1 allows.',
+  ),
+  'request-timeout': kind(
+    408,
+    'The request did not arrive in time',
+    'Headers must be complete within 10 seconds and the body within 15, give or take one. Nothing was stored; the connection ends.',
+    'Send the request again, in one go.',
+  ),
+  'headers-too-large': kind(
+    431,
+    'The headers are too large',
+    'The address and the headers together are above the limit; `limit` is in bytes. The connection ends.',
+    'Send less in headers; a token that names many people for whom its bearer acts may be the cause.',
+  ),
   'invalid-body': kind(
     400,
     'The body cannot be used',

@@ -125,7 +125,8 @@ function isCommand({ kind }: RouteSpec): boolean {
 /** The path of a request without its query, which may hold personal data. */
 export function pathOf({ url }: FastifyRequest): string {
   const end = url.indexOf('?');
-  return end < 0 ? url : url.slice(0, end);
+  // Two slashes at the beginning would name a host (RFC 3986, 4.2).
+  return (end < 0 ? url : url.slice(0, end)).replace(/^\/{2,}/, '/');
 }
 
 function header(request: FastifyRequest, name: string, form: RegExp, what: string): string | undefined {

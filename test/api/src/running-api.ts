@@ -53,7 +53,11 @@ export class RunningApi {
     private readonly folder: string,
   ) {}
 
-  static async start(settings: Record<string, string> = {}, more: object[] = []): Promise<RunningApi> {
+  static async start(
+    settings: Record<string, string> = {},
+    more: object[] = [],
+    patience?: Parameters<typeof createHttpApp>[1]['patience'],
+  ): Promise<RunningApi> {
     const folder = await mkdtemp(join(tmpdir(), 'waymark-api-'));
     const events = await startEventStore({ folder: join(folder, 'event-store'), port: 0 });
     const documents = await startDocumentStore({ folder: join(folder, 'document-store'), port: 0 });
@@ -74,7 +78,7 @@ export class RunningApi {
           module: Root,
           imports: [StoresModule.with(config, log, clock), ApiModule, ProjectorModule, ...more],
         },
-        { log },
+        { log, ...(patience && { patience }) },
       );
     try {
       return new RunningApi(await build(), clock, engines, build, folder);
