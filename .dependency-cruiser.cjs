@@ -71,6 +71,12 @@ const forbidden = [
     libs('projecting', 'reacting'),
     libs('projecting', 'reacting', 'event-store', 'vault', 'canonical', 'decider'),
   ),
+  reaches(
+    'conversations-are-no-stream',
+    libs('conversations'),
+    libs('conversations', 'projecting', 'event-store', 'vault', 'canonical', 'decider'),
+    'Messages can be deleted; nothing of the domain reads them.',
+  ),
   reaches('access-is-pure', libs('access'), libs('access', 'canonical', 'decider')),
   {
     name: 'access-is-asked-by-apps',

@@ -19,6 +19,7 @@ const planted: Record<string, [file: string, imports: string]> = {
   'event-store-knows-no-domain': ['libs/event-store/src/planted.ts', '#libs/domain/runs'],
   'leases-and-snapshots-are-small': ['libs/leases/src/planted.ts', '#libs/projecting'],
   'projecting-knows-no-domain': ['libs/projecting/src/planted.ts', '#libs/domain/runs'],
+  'conversations-are-no-stream': ['libs/conversations/src/planted.ts', '#libs/domain/runs'],
   'access-is-pure': ['libs/access/src/planted.ts', '#libs/event-store'],
   'access-is-asked-by-apps': ['libs/payloads/src/planted.ts', '#libs/access'],
   'projections-stand-alone': [

@@ -9,6 +9,7 @@ import { ReadModels } from '#libs/projecting';
 import { Vault } from '#libs/vault';
 import { ApprovalsModule } from './approvals/approvals.module.js';
 import { ClaimsModule } from './claims/claims.module.js';
+import { ConversationsModule } from './conversations/conversations.module.js';
 import { Dispatch } from './dispatch.js';
 import { OperationsModule } from './operations/operations.module.js';
 import { Routes } from './routes.js';
@@ -50,7 +51,14 @@ const common = [
 /** The HTTP side: what is common to all routes, and one module for each slice. Needs `StoresModule` beside it. */
 @Global()
 @Module({
-  imports: [CqrsModule.forRoot(), RunsModule, ApprovalsModule, ClaimsModule, OperationsModule],
+  imports: [
+    CqrsModule.forRoot(),
+    RunsModule,
+    ApprovalsModule,
+    ClaimsModule,
+    ConversationsModule,
+    OperationsModule,
+  ],
   providers: common,
   exports: [...common, CqrsModule],
 })

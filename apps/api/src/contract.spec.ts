@@ -37,6 +37,7 @@ const example = { runId: '33333333-3333-4333-8333-333333333333', draftId: 'main'
 const examples: Record<string, string> = {
   ...example,
   claimId: example.runId,
+  conversationId: example.runId,
   approvalId: `${example.runId}.1`,
 };
 const routes = () => api.app.get(Routes).known.filter(({ method }) => method !== 'HEAD');

@@ -2,6 +2,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException } from '
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Counter } from 'prom-client';
 import type { Log, Metrics } from '#apps/platform';
+import { ConversationGone } from '#libs/conversations';
 import { KeysUnavailable, Unauthenticated } from '#libs/access';
 import {
   AppendTooLarge,
@@ -154,6 +155,8 @@ function ofStore(error: unknown): Problem | undefined {
 function ofReading(error: unknown): Problem | undefined {
   if (error instanceof ReadModelUnavailable)
     return new Problem('read-model-unavailable', 'The document store cannot be reached.', {}, RETRY);
+  if (error instanceof ConversationGone)
+    return new Problem('conversation-deleted', 'The conversation was deleted, or its retention has ended.');
   if (error instanceof InvalidCursor)
     return new Problem('invalid-parameter', 'The cursor is not one that this list answered.', {
       errors: [{ field: 'cursor', message: 'expected what `nextCursor` was' }],

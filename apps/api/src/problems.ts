@@ -139,6 +139,12 @@ export const problems = {
     'Lists need the document store, which cannot be reached. Single records can still be read.',
     'Ask again after `Retry-After` seconds.',
   ),
+  'conversations-unavailable': kind(
+    503,
+    'Conversations cannot be reached',
+    'Conversations need the document store, which cannot be reached. What was sent may or may not have been stored.',
+    'Send it again, with the same idempotency key, after `Retry-After` seconds: it has one effect.',
+  ),
   'keys-unavailable': kind(
     503,
     'The identity provider cannot be reached',
@@ -274,6 +280,13 @@ export const problems = {
     'Somebody else must decide',
     'The requester, the customer, whoever acts for them, and whoever signed already cannot sign.',
     'Ask another adjuster or a supervisor.',
+  ),
+  // Conversations.
+  'conversation-deleted': kind(
+    410,
+    'The conversation is gone',
+    'It was deleted, or its retention has ended. No message of it is left, and none can be added.',
+    'Begin another conversation.',
   ),
   // Filing.
   'filing-in-progress': kind(

@@ -18,10 +18,10 @@ export interface RouteSpec {
   readonly permit: PolicyName | 'open' | 'loopback';
   readonly summary: string;
   /**
-   * What it has in common with others: a `worker`'s command shows a lease, that of a `lease` route appends nothing;
+   * What it has in common with others: a `worker`'s command shows a lease, what is `aside` of the streams appends nothing;
    * a `record` is as fresh as its stream, a `list` waits for its view, a `view` waits for nothing; a `page` has no caller.
    */
-  readonly kind: 'worker' | 'command' | 'lease' | 'record' | 'list' | 'view' | 'page';
+  readonly kind: 'worker' | 'command' | 'aside' | 'record' | 'list' | 'view' | 'page';
   readonly query?: Shape;
   readonly body?: z.ZodType;
   /** The field of the body by which the caller names the record that is made: part of the command's identity. */
@@ -45,6 +45,7 @@ const uuid = z.uuid().toLowerCase();
 export const pathParameters: Shape = {
   runId: uuid,
   claimId: uuid,
+  conversationId: uuid,
   draftId: z.string().regex(/^[a-z0-9-]{1,64}$/, 'up to 64 of a-z, 0-9 and -'),
   approvalId: z
     .string()
@@ -62,7 +63,8 @@ const whole = (least: number, most: number, standard: number) =>
     .default(standard);
 
 const waiting = { waitMs: whole(0, 10_000, 2000) };
-const paging = { limit: whole(1, 200, 50), cursor: z.string().min(1).max(1000).optional() };
+/** The query parameters of a list; those of kind `list` have them already. */
+export const paging = { limit: whole(1, 200, 50), cursor: z.string().min(1).max(1000).optional() };
 
 /** The query parameters that a route knows, its own and those of its kind. */
 export function queryOf(spec: RouteSpec): Shape {

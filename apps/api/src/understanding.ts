@@ -119,7 +119,7 @@ const NO_COMMAND: CommandIdentity = {
 };
 
 function isCommand({ kind }: RouteSpec): boolean {
-  return kind === 'worker' || kind === 'command' || kind === 'lease';
+  return kind === 'worker' || kind === 'command' || kind === 'aside';
 }
 
 /** The path of a request without its query, which may hold personal data. */

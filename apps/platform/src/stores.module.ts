@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { type DynamicModule, Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { Conversations } from '#libs/conversations';
 import { EventStore } from '#libs/event-store';
 import { Leases } from '#libs/leases';
 import { type Notice, ReadModels } from '#libs/projecting';
@@ -71,6 +72,12 @@ const connected = [
     provide: Leases,
     inject: [Config],
     useFactory: (config: Config) => Leases.connect({ url: mongoUrl(config) }),
+  },
+  {
+    provide: Conversations,
+    inject: [ReadModels, Vault, Config, Log],
+    useFactory: (models: ReadModels, vault: Vault, { conversationDays }: Config, log: Log) =>
+      new Conversations(models, vault, conversationDays, noticeIn(log)),
   },
   {
     provide: MongoSnapshots,

@@ -77,6 +77,9 @@ export const settings = z.object({
   WAYMARK_EXECUTE_WITHIN_SECONDS: whole(86_400, 1, 30 * 86_400).describe(
     'How long after its grant an approval may be executed, in seconds.',
   ),
+  WAYMARK_CONVERSATION_DAYS: whole(30, 1, 3650).describe(
+    'How many days messages are kept, for tenants that have set no period of their own.',
+  ),
   WAYMARK_COMMANDS_AT_ONCE: whole(2000, 1, 100_000).describe(
     'How many commands may be under way; those above it are answered 503.',
   ),
@@ -117,6 +120,7 @@ export class Config {
   readonly workerStateLimit: number;
   readonly appendLimit: number;
   readonly executeWithinSeconds: number;
+  readonly conversationDays: number;
   readonly commandsAtOnce: number;
   readonly cachedStreams: number;
   readonly auth: { jwksUrl: string | undefined; issuer: string; audience: string; toleranceSeconds: number };
@@ -135,6 +139,7 @@ export class Config {
     this.workerStateLimit = set.WAYMARK_WORKER_STATE_LIMIT;
     this.appendLimit = set.WAYMARK_APPEND_LIMIT;
     this.executeWithinSeconds = set.WAYMARK_EXECUTE_WITHIN_SECONDS;
+    this.conversationDays = set.WAYMARK_CONVERSATION_DAYS;
     this.commandsAtOnce = set.WAYMARK_COMMANDS_AT_ONCE;
     this.cachedStreams = set.WAYMARK_CACHED_STREAMS;
     this.auth = {

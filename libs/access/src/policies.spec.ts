@@ -11,7 +11,7 @@ const who = (...given: Role[]): Identity => ({
 });
 
 /** Who may do it, and who may read the record without doing it; to all others it is hidden, or forbidden. */
-const matrix: Record<PolicyName, { may: Role[]; reads?: Role[] }> = {
+const matrix: Record<PolicyName, { may: Role[]; reads?: Role[]; of?: Subject }> = {
   'runs.start': { may: ['assistant', 'customer'] },
   'runs.list': { may: ['customer', 'assistant', 'adjuster', 'supervisor'] },
   'runs.read': { may: ['customer', 'assistant', 'adjuster', 'supervisor'], reads: [] },
@@ -23,6 +23,24 @@ const matrix: Record<PolicyName, { may: Role[]; reads?: Role[] }> = {
   'approvals.read': { may: ['assistant', 'adjuster', 'supervisor'], reads: ['customer'] },
   'approvals.decide': { may: ['adjuster', 'supervisor'], reads: ['customer', 'assistant'] },
   'approvals.withdraw': { may: ['assistant', 'supervisor'], reads: ['customer', 'adjuster'] },
+  'conversations.begin': { may: ['customer', 'assistant', 'adjuster', 'supervisor'] },
+  'conversations.read': {
+    may: ['customer', 'assistant', 'adjuster', 'supervisor'],
+    reads: [],
+    of: { assigned: true },
+  },
+  'conversations.speak': {
+    may: ['customer'],
+    reads: ['assistant', 'adjuster', 'supervisor'],
+    of: { assigned: true, speaker: 'customer' },
+  },
+  'conversations.delete': {
+    may: ['customer'],
+    reads: ['assistant', 'adjuster', 'supervisor'],
+    of: { assigned: true },
+  },
+  'retention.read': { may: ['privacy-officer'] },
+  'retention.set': { may: ['privacy-officer'] },
   'claims.list': { may: ['customer', 'adjuster', 'supervisor'] },
   'claims.read': { may: ['customer', 'adjuster', 'supervisor'], reads: [] },
   'claims.read-provenance': { may: ['adjuster', 'supervisor'], reads: ['customer'] },
@@ -30,9 +48,9 @@ const matrix: Record<PolicyName, { may: Role[]; reads?: Role[] }> = {
 };
 
 describe('policies', () => {
-  it.each(Object.entries(matrix))('%s, for every role', (name, { may, reads }) => {
+  it.each(Object.entries(matrix))('%s, for every role', (name, { may, reads, of }) => {
     const verdicts = Object.fromEntries(
-      roles.map((role) => [role, judge(name, who(role), { customerId: CUSTOMER })]),
+      roles.map((role) => [role, judge(name, who(role), { customerId: CUSTOMER, ...of })]),
     );
     const expected = (role: Role) => {
       if (may.includes(role)) return 'yes';
@@ -59,6 +77,18 @@ describe('policies', () => {
     const run: Subject = { customerId: CUSTOMER, takeOver: true };
     expect(judge('runs.resume', who('assistant'), run)).toBe('forbidden');
     expect(judge('runs.resume', who('supervisor'), run)).toBe('yes');
+  });
+
+  it('let an assistant hear only the customers it works for, and speak for nobody else', () => {
+    const of: Subject = { customerId: CUSTOMER };
+    expect(judge('conversations.read', who('assistant'), of)).toBe('hidden');
+    const speakers = (['customer', 'assistant', 'staff'] as const).map((speaker) =>
+      roles
+        .map((role) => [role, judge('conversations.speak', who(role), { ...of, assigned: true, speaker })])
+        .filter(([, verdict]) => verdict === 'yes')
+        .map(([role]) => role),
+    );
+    expect(speakers).toEqual([['customer'], ['assistant'], ['adjuster', 'supervisor']]);
   });
 
   it('P30: never let an assistant decide, whatever else it is', () => {

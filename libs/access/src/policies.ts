@@ -10,6 +10,10 @@ export interface Subject {
   readonly customerId?: string;
   /** Resuming although another worker's lease is live. */
   readonly takeOver?: boolean;
+  /** An assistant works for this customer: it holds a run of theirs, or began the conversation. */
+  readonly assigned?: boolean;
+  /** For whom a message speaks. */
+  readonly speaker?: 'customer' | 'assistant' | 'staff';
 }
 
 type Policy = (who: Identity, subject: Subject) => Verdict;
@@ -22,6 +26,18 @@ const readsRun = (who: Identity, run: Subject) =>
   is(who, 'assistant', 'adjuster', 'supervisor') || isCustomer(who, run);
 const readsClaim = (who: Identity, claim: Subject) =>
   is(who, 'adjuster', 'supervisor') || isCustomer(who, claim);
+
+const hears = (who: Identity, conversation: Subject) =>
+  is(who, 'adjuster', 'supervisor') ||
+  isCustomer(who, conversation) ||
+  (is(who, 'assistant') && conversation.assigned === true);
+
+/** Everybody speaks for themselves alone. */
+const speaks = (who: Identity, { speaker, ...conversation }: Subject) => {
+  if (speaker === 'customer') return isCustomer(who, conversation);
+  if (speaker === 'assistant') return is(who, 'assistant');
+  return speaker === 'staff' && is(who, 'adjuster', 'supervisor');
+};
 
 /** To those who may read the record, no means forbidden; to everyone else the record does not exist. */
 const on =
@@ -58,6 +74,13 @@ export const policies = {
   'approvals.read': on(readsRun, (who) => is(who, 'assistant', 'adjuster', 'supervisor')),
   'approvals.decide': on(readsRun, (who) => is(who, 'adjuster', 'supervisor') && !is(who, 'assistant')),
   'approvals.withdraw': on(readsRun, works),
+  'conversations.begin': (who, conversation) =>
+    is(who, 'assistant', 'adjuster', 'supervisor') || isCustomer(who, conversation) ? 'yes' : 'forbidden',
+  'conversations.read': on(hears, hears),
+  'conversations.speak': on(hears, speaks),
+  'conversations.delete': on(hears, isCustomer),
+  'retention.read': role('privacy-officer'),
+  'retention.set': role('privacy-officer'),
   'claims.list': role('customer', 'adjuster', 'supervisor'),
   'claims.read': on(readsClaim, readsClaim),
   'claims.read-provenance': on(readsClaim, (who) => is(who, 'adjuster', 'supervisor')),

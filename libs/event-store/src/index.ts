@@ -5,6 +5,7 @@ export type { CommandContext } from './prepare.js';
 export type { Delivery } from './connection.js';
 export type { StreamKind } from './stream-kind.js';
 export type { Snapshot, Snapshots } from './snapshots.js';
+export { Lanes } from './lanes.js';
 export { LARGEST_SNAPSHOT } from './snapshots.js';
 export { GENESIS, eventDigest, streamName, streamParts, verifyChain } from './envelope.js';
 export type { Actor, ChainVerdict, Envelope, JsonObject, StoredEvent } from './envelope.js';

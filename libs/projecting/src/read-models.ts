@@ -91,6 +91,24 @@ export class ReadModel {
   }
 
   /**
+   * Makes a collection whose documents a validator has to hold for, or gives the one that is there this validator;
+   * with `expires`, the store removes each document once the date in that field has passed. Repeated, nothing changes.
+   */
+  async define(collection: string, validator: Document, expires?: string): Promise<void> {
+    const database = this.client.db(this.name);
+    try {
+      await whereOffered(database.createCollection(collection, { validator }));
+    } catch (error) {
+      if (!(error instanceof MongoServerError && error.code === NAMESPACE_EXISTS)) throw error;
+      await database.command({ collMod: collection, validator });
+    }
+    if (expires === undefined) return;
+    await whereOffered(
+      database.collection(collection).createIndex({ [expires]: 1 }, { expireAfterSeconds: 0 }),
+    );
+  }
+
+  /**
    * Runs writes as one transaction with majority: all of them stand or none. One that lost a conflict is run
    * again, three times at most, so `work` must write the same each time.
    *
@@ -126,6 +144,16 @@ export class ReadModel {
     }
     await session.commitTransaction();
   }
+}
+
+const NAMESPACE_EXISTS = 48;
+const NOT_IMPLEMENTED = 238;
+
+/** The embedded document store does without validators and expiry; whoever relies on either filters what it reads. */
+async function whereOffered(request: Promise<unknown>): Promise<void> {
+  await request.catch((error: unknown) => {
+    if (!(error instanceof MongoServerError && error.code === NOT_IMPLEMENTED)) throw error;
+  });
 }
 
 /** The answer of the document store, with every way of not answering as `ReadModelUnavailable`. */

@@ -38,6 +38,17 @@ export class CheckpointQueries {
     return customerId === undefined || view?.doc.customerId === customerId ? view : undefined;
   }
 
+  /**
+   * Whether somebody took the newest lease of a run of a customer that has not ended.
+   *
+   * @throws ReadModelUnavailable
+   */
+  async holds({ tenant, customerId }: Required<Viewer>, holder: string): Promise<boolean> {
+    const conditions = [{ customerId }, { 'lease.holder': holder }, { ended: { $exists: false } }];
+    const { items } = await this.views.page(tenant, conditions, { limit: 1 });
+    return items.length > 0;
+  }
+
   /** @throws InvalidCursor, ReadModelUnavailable */
   async list(
     viewer: Viewer,

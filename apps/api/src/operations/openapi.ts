@@ -23,7 +23,7 @@ const HEADERS: Record<string, { schema: Schema; description: string; required?: 
 const HEADERS_OF: Record<RouteSpec['kind'], string[]> = {
   worker: ['Waymark-Lease', 'Idempotency-Key', 'If-Match'],
   command: ['Idempotency-Key', 'If-Match'],
-  lease: ['Idempotency-Key'],
+  aside: ['Idempotency-Key'],
   record: ['Waymark-Min-Position'],
   list: ['Waymark-Min-Position'],
   view: [],

@@ -47,7 +47,7 @@ export class RunsController {
   }
 
   @Route('POST', '/v1/runs/:runId/lease', {
-    kind: 'lease',
+    kind: 'aside',
     permit: 'runs.work',
     summary: 'Extend the lease',
     body: of.leaseBody,
@@ -58,7 +58,7 @@ export class RunsController {
   }
 
   @Route('DELETE', '/v1/runs/:runId/lease', {
-    kind: 'lease',
+    kind: 'aside',
     permit: 'runs.work',
     summary: 'Give the lease back',
     body: of.leaseBody,
