@@ -102,7 +102,7 @@ export class DeleteConversationHandler implements ICommandHandler<DeleteConversa
   }
 }
 
-export class ReadMessages extends Query<{ items: Message[]; nextCursor?: string }> {
+export class ReadMessages extends Query<{ items: Message[]; nextCursor: string | null }> {
   constructor(readonly call: Call<undefined, Paging>) {
     super();
   }
@@ -122,7 +122,7 @@ export class ReadMessagesHandler implements IQueryHandler<ReadMessages> {
       const conversation = await this.allowed.live(call);
       return this.conversations.page(conversation, { limit, after: Number(cursor) }, call.at);
     });
-    return next === undefined ? { items: messages } : { items: messages, nextCursor: String(next) };
+    return { items: messages, nextCursor: next === undefined ? null : String(next) };
   }
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { id } from '../runs/runs.schemas.js';
+import { id, page } from '../runs/runs.schemas.js';
 
 const LONGEST_TEXT = 32 * 1024;
 
@@ -31,9 +31,6 @@ const digest = z.string().regex(/^[0-9a-f]{64}$/);
 export const begun = z.object({ conversationId: id, customerId: id, createdAt: at });
 const told = { messageId: id, role, by: z.string(), digest, sentAt: at, expiresAt: at };
 export const added = z.object({ conversationId: id, ...told });
-export const messages = z.object({
-  items: z.array(z.object({ ...told, text: z.string(), salt: z.string() })),
-  nextCursor: z.string().optional(),
-});
+export const messages = page(z.object({ ...told, text: z.string(), salt: z.string() }));
 export const deleted = z.object({ deleted: z.literal(true) });
 export const period = periodBody;

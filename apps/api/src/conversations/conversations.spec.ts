@@ -113,7 +113,7 @@ describe('a conversation', () => {
     const first = (await read(path, customer, '?limit=2')).body;
     expect(first).toMatchObject({ items: [{ text: 'one' }, { text: 'two' }] });
     const second = await read(path, customer, `?limit=2&cursor=${String(first.nextCursor)}`);
-    expect(second.body).toMatchObject({ items: [{ text: 'three' }] });
+    expect(second.body).toMatchObject({ items: [{ text: 'three' }], nextCursor: null });
     expect(codeOf(await read(path, customer, '?cursor=x'))).toEqual([400, 'invalid-parameter']);
   });
 });
