@@ -16,6 +16,7 @@ import {
   event,
   events,
   newStream,
+  realServer,
   startSubject,
 } from './subject.js';
 
@@ -90,6 +91,21 @@ describe('soft delete', () => {
     },
   );
 
+  it('succeeds again on a stream that is deleted, and changes nothing for readers', async () => {
+    const stream = await streamOf(0, 1);
+    await subject.client.deleteStream(stream);
+    await subject.client.deleteStream(stream);
+    expect(await errorOf(read(stream))).toBeInstanceOf(StreamNotFoundError);
+    expect((await subject.client.appendToStream(stream, event(2))).nextExpectedRevision).toBe(2n);
+  });
+
+  it.each(appendPaths)('is undone by an append of nothing: $path', async ({ options }) => {
+    const stream = await streamOf(0, 1);
+    await subject.client.deleteStream(stream);
+    await subject.client.appendToStream(stream, [], { ...options, expectedRevision: 1n });
+    expect(await read(stream)).toEqual([]);
+  });
+
   it('deletes a stream that has only metadata', async () => {
     const stream = newStream();
     await subject.client.setStreamMetadata(stream, { owner: 'x' });
@@ -131,6 +147,16 @@ describe('tombstone', () => {
       ['happened', 0n],
       ['$streamDeleted', 9223372036854775807n],
     ]);
+  });
+
+  it.each(appendPaths)('names a stream beyond ASCII in its refusals: $path', async ({ options }) => {
+    const stream = newStream('größe ☃');
+    await subject.client.appendToStream(stream, event(0));
+    await subject.client.tombstoneStream(stream);
+    expect(await errorOf(subject.client.appendToStream(stream, event(1), options))).toBeInstanceOf(
+      StreamDeletedError,
+    );
+    expect(await errorOf(read(stream))).toBeInstanceOf(StreamDeletedError);
   });
 
   it('asks for the revision, and needs no stream under any', async () => {
@@ -175,5 +201,29 @@ describe('metadata', () => {
     expect(await read(stream)).toEqual([]);
     await subject.client.setStreamMetadata(stream, { maxAge: 3600 });
     expect(await read(stream)).toEqual([0, 1, 2, 3, 4]);
+    if (realServer) return;
+    const now = Date.now();
+    jest.spyOn(Date, 'now').mockReturnValue(now + 3_602_000);
+    try {
+      expect(await read(stream)).toEqual([]);
+      await subject.client.appendToStream(stream, event(5));
+      expect(await read(stream)).toEqual([5]);
+    } finally {
+      jest.restoreAllMocks();
+    }
+  });
+
+  it('means nothing where it makes no sense, and is kept as it was written', async () => {
+    const stream = await streamOf(0, 1);
+    const documents = ['{"$maxCount":0}', '{"$tb":"1","$maxAge":-5}', '["$tb"]', '{"$tb":'];
+    for (const document of documents) {
+      const written = { type: '$metadata', contentType: 'application/json' as const, metadata: undefined };
+      await subject.client.appendToStream(`$$${stream}`, {
+        ...written,
+        id: event(0).id,
+        data: document,
+      });
+      expect(await read(stream)).toEqual([0, 1]);
+    }
   });
 });

@@ -11,7 +11,7 @@ import {
   streamNameFilter,
 } from '@eventstore/db-client';
 import { once } from 'node:events';
-import { type Subject, event, events, newStream, startSubject } from './subject.js';
+import { type Subject, all, event, events, newStream, startSubject } from './subject.js';
 
 let subject: Subject;
 let client: EventStoreDBClient;
@@ -90,6 +90,18 @@ describe('a subscription to a stream', () => {
       ['confirmation', 'caughtUp', 'happened 2'],
     ]);
     await Promise.all(both.map(ended));
+  });
+
+  it('is told nothing of a deletion, and goes on with what is written after it', async () => {
+    const stream = newStream();
+    await client.appendToStream(stream, events(0, 1));
+    const heard = new Heard(client.subscribeToStream(stream));
+    await heard.count(4);
+    await client.deleteStream(stream);
+    await client.appendToStream(stream, event(2));
+    await heard.count(5);
+    expect(heard.log.slice(3)).toEqual(['caughtUp', 'happened 2']);
+    await ended(heard);
   });
 
   it('ends with the tombstone, and begins with an error after it', async () => {
@@ -178,17 +190,33 @@ describe('a subscription to the whole log', () => {
     const rest = new Heard(client.subscribeToAll({ fromPosition: { commit: reached, prepare: reached } }));
     await rest.until(({ positions }) => positions.includes(last));
     expect(rest.positions).toEqual([last]);
+    await client.appendToStream(stream, events(...range(63)));
+    const marker = (await client.appendToStream(stream, event(1))).position!.commit;
+    await rest.until(({ positions }) => positions.includes(marker));
     await Promise.all([heard, rest].map(ended));
+    const live = checkpoints.slice(6);
+    expect(live).toEqual([rest.positions[63]]);
   });
 
-  it('wakes 150 subscriptions on one connection', async () => {
-    const streams = range(150).map(() => newStream('many'));
-    const all = streams.map((stream) => new Heard(client.subscribeToStream(stream, { fromRevision: END })));
-    await Promise.all(all.map((heard) => heard.count(2)));
+  it('takes the very first position for one to start after, unlike the start', async () => {
+    const [first] = await all(client.readAll({ maxCount: 1 }));
+    const { commit } = first!.event!.position;
+    const after = new Heard(client.subscribeToAll({ fromPosition: { commit, prepare: commit } }));
+    const before = new Heard(client.subscribeToAll({ fromPosition: START }));
+    await Promise.all([after, before].map((heard) => heard.until(({ log }) => log.includes('caughtUp'))));
+    expect(before.positions[0]).toBe(commit);
+    expect(before.positions.slice(1)).toEqual(after.positions);
+    await Promise.all([after, before].map(ended));
+  });
+
+  it('wakes 300 subscriptions on one connection', async () => {
+    const streams = range(300).map(() => newStream('many'));
+    const many = streams.map((stream) => new Heard(client.subscribeToStream(stream, { fromRevision: END })));
+    await Promise.all(many.map((heard) => heard.count(2)));
     await Promise.all(streams.map((stream) => client.appendToStream(stream, event(0))));
-    await Promise.all(all.map((heard) => heard.count(3)));
-    expect(new Set(all.map(({ log }) => log.join()))).toEqual(new Set(['confirmation,caughtUp,happened 0']));
-    await Promise.all(all.map(ended));
+    await Promise.all(many.map((heard) => heard.count(3)));
+    expect(new Set(many.map(({ log }) => log.join()))).toEqual(new Set(['confirmation,caughtUp,happened 0']));
+    await Promise.all(many.map(ended));
   });
 
   it('serves a reader that stops for a while everything, in order, and nobody else waits for it', async () => {

@@ -23,7 +23,7 @@ class Column {
 }
 
 /** The positions of one stream's events by revision: 4 bytes an event, hence at most 2^32 events in a store. */
-class Positions {
+export class Positions {
   private values = new Uint32Array(2);
   length = 0;
 
