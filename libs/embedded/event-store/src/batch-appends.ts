@@ -3,7 +3,7 @@ import { batchFailure, batchNoEvents, batchRefusal } from './batch-answers.js';
 import { type BatchOptions, decodeBatchRequest } from './batch-request.js';
 import { invalidArgument, messageOf } from './errors.js';
 import type { OpenCalls, Outlet } from './outlet.js';
-import { ALL_STREAM, countedSize, proposed, streamName } from './proposed.js';
+import { countedSize, proposed, refusesWrites, streamName } from './proposed.js';
 import type { ProposedEvent } from './record.js';
 import type { Answer, EventStore } from './store.js';
 import { encodeBatchSuccess } from './wire.js';
@@ -64,7 +64,7 @@ export class BatchAppendCall {
     const left = options.deadline === undefined ? ARRIVAL_LIMIT : options.deadline - Date.now();
     try {
       const stream = streamName(options.stream);
-      if (left > 0 && stream !== ALL_STREAM)
+      if (left > 0 && !refusesWrites(stream))
         return { correlation, stream, options, events: [], size: 0, timer: undefined };
       this.outlet.write(batchFailure(correlation, options.stream, left > 0 ? 'access-denied' : 'timeout'));
     } catch (error) {

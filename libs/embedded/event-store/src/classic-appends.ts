@@ -7,10 +7,10 @@ import {
   streamDeleted,
 } from './errors.js';
 import {
-  ALL_STREAM,
   InvalidRequest,
   countedSize,
   proposed,
+  refusesWrites,
   streamName,
   uuidBytes,
   uuidFromHalves,
@@ -50,7 +50,7 @@ export function classicAppend(
       const event = options ? undefined : classicEvent(request);
       if (event) events.push(event);
       size += event ? countedSize(event) : 0;
-      if (target?.stream === ALL_STREAM) finish(accessDenied());
+      if (target && refusesWrites(target.stream)) finish(accessDenied());
       else if (size > maxAppendBytes) finish(maximumAppendSizeExceeded(maxAppendBytes));
     } catch (error) {
       finish(failureOf(error));

@@ -1,4 +1,5 @@
 import type { ProposedEvent } from './record.js';
+import { isSystemStream } from './system-streams.js';
 
 /** The request is not one that can be carried out; nothing was written. `message` names the field. */
 export class InvalidRequest extends Error {
@@ -23,6 +24,10 @@ export interface RawEvent {
 
 /** The name of the whole log; no stream can have it. */
 export const ALL_STREAM = '$all';
+
+/** Whether nobody may write to the stream of that name or delete it, as the log itself says what it holds. */
+export const refusesWrites = (stream: string): boolean => stream === ALL_STREAM || isSystemStream(stream);
+
 /** Bytes of a stream name or an event type. */
 export const NAME_LIMIT = 4096;
 /** A larger event could be stored and never read: clients receive at most 17 MiB. */

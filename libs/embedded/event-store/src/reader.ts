@@ -10,6 +10,9 @@ const PAGE_BYTES = 256 * 1024;
 /** Events closer than this on disk are fetched in one read. */
 const GAP_BYTES = 4 * 1024;
 
+/** What says which positions the events of a stream have. */
+export type Listing = Pick<StreamState, 'lastRevision' | 'positions'>;
+
 export type Direction = 'forwards' | 'backwards';
 
 /**
@@ -30,7 +33,7 @@ export class EventReader {
   }
 
   /** Events of a stream from `revision` on, in the direction's order. */
-  streamPage(stream: StreamState, revision: number, direction: Direction, limit: number): StoredEvent[] {
+  streamPage(stream: Listing, revision: number, direction: Direction, limit: number): StoredEvent[] {
     const step = direction === 'forwards' ? 1 : -1;
     let at = direction === 'forwards' ? revision : Math.min(revision, stream.lastRevision);
     const positions: number[] = [];

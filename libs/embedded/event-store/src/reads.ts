@@ -4,7 +4,7 @@ import { shared, streams } from './protocol.js';
 import type { Direction } from './reader.js';
 import type { StoredEvent } from './record.js';
 import type { EventStore } from './store.js';
-import { firstVisible, isMetadataStream } from './streams.js';
+import { StreamWindow, isInAll, pageOf, readable, readiness, resolve } from './views.js';
 import { encodeReadEvent } from './wire.js';
 
 export type ReadOptions = InstanceType<typeof streams.ReadReq.Options>;
@@ -14,9 +14,6 @@ export type Bound = 'start' | 'end' | number;
 
 /** What a filter says of an event (section 4.4). */
 export type EventFilter = (event: StoredEvent) => boolean;
-
-const LINK_TYPE = '$>';
-const LINK_TARGET = /^(\d{1,15})@(.+)$/s;
 
 interface BoundOptions {
   hasStart(): boolean;
@@ -55,41 +52,14 @@ function compile(regex: string): RegExp {
   }
 }
 
-/** Writes an event as the reader asked for it: with links followed, one level deep, or as stored (section 3.5). */
-export function encodeFor(store: EventStore, resolveLinks: boolean): (event: StoredEvent) => Buffer {
-  if (!resolveLinks) return (event) => encodeReadEvent(event);
-  return (event) => {
-    const target = event.type === LINK_TYPE ? LINK_TARGET.exec(event.data.toString()) : null;
-    if (!target) return encodeReadEvent(event);
-    return encodeReadEvent(linked(store, target[2] ?? '', Number(target[1])), event);
+/** Writes an event as the reader asked for it: with links followed, or as stored. */
+export const encodeFor =
+  (store: EventStore, resolveLinks: boolean) =>
+  (stored: StoredEvent): Buffer => {
+    if (!resolveLinks) return encodeReadEvent(stored);
+    const { event, link } = resolve(store, stored, true);
+    return encodeReadEvent(event, link);
   };
-}
-
-function linked(store: EventStore, name: string, revision: number): StoredEvent | undefined {
-  const stream = store.catalogue.peek(name);
-  if (!stream || store.isTombstoned(name) || revision > stream.lastRevision) return undefined;
-  const window = new StreamWindow(store, name);
-  if (revision < window.first) return undefined;
-  const event = store.reader.at(stream.positions.at(revision));
-  return window.shows(event) ? event : undefined;
-}
-
-/** What truncation, count and age leave of a stream for its readers, at one moment (section 3.4). */
-export class StreamWindow {
-  readonly first: number;
-  private readonly notBefore: number;
-
-  constructor(store: EventStore, name: string) {
-    const metadata = store.metadataOf(name);
-    const last = store.catalogue.peek(name)?.lastRevision ?? -1;
-    this.first = firstVisible(metadata, last, isMetadataStream(name));
-    this.notBefore = metadata.maxAge === undefined ? 0 : Date.now() - metadata.maxAge * 1000;
-  }
-
-  shows(event: StoredEvent): boolean {
-    return event.created >= this.notBefore;
-  }
-}
 
 const directionOf = (options: ReadOptions): Direction =>
   options.getReadDirection() === streams.ReadReq.Options.ReadDirection.BACKWARDS ? 'backwards' : 'forwards';
@@ -104,8 +74,9 @@ export async function readStream(
 ): Promise<StreamReadOutcome> {
   const target = options.getStream()!;
   const name = streamName(target.getStreamIdentifier()?.getStreamName_asU8() ?? new Uint8Array());
+  await readiness(store, name);
   if (store.isTombstoned(name)) return 'stream-deleted';
-  const stream = store.catalogue.peek(name);
+  const stream = readable(store, name);
   if (!stream || stream.lastRevision < 0 || store.metadataOf(name).softDeleted) {
     outlet.write(notFound(name));
     return 'done';
@@ -123,7 +94,7 @@ export async function readStream(
     step: direction === 'forwards' ? 1 : -1,
     first: window.first,
     last,
-    page: (next, limit) => store.reader.streamPage(stream, next, direction, limit),
+    page: (next, limit) => pageOf(store, stream, next, direction, limit),
     at: (event) => event.revision,
     shows: (event) => window.shows(event),
   });
@@ -151,7 +122,7 @@ export async function readAll(store: EventStore, options: ReadOptions, outlet: O
     last,
     page: (next, limit) => store.reader.allPage(next, direction, limit),
     at: (event) => event.position,
-    shows: (event) => !filter || filter(event),
+    shows: (event) => isInAll(event) && (!filter || filter(event)),
   });
 }
 

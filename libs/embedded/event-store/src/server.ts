@@ -22,7 +22,7 @@ import {
 } from './errors.js';
 import { isErrno } from './folder.js';
 import { OpenCalls, type Outlet } from './outlet.js';
-import { ALL_STREAM, InvalidRequest, streamName } from './proposed.js';
+import { InvalidRequest, refusesWrites, streamName } from './proposed.js';
 import {
   features,
   featuresService,
@@ -196,7 +196,7 @@ export class StoreServer {
     if (this.stopping) throw new CallFailed(unavailable('the event store is stopping'));
     if (!options) throw new CallFailed(invalidArgument('the request must carry its options'));
     const name = streamName(options.getStreamIdentifier()?.getStreamName_asU8() ?? new Uint8Array());
-    if (name === ALL_STREAM || isMetadataStream(name)) throw new CallFailed(accessDenied());
+    if (refusesWrites(name) || isMetadataStream(name)) throw new CallFailed(accessDenied());
     const expected = expectedOf(options);
     const answer = await run(name, expected);
     if (answer.kind === 'stream-deleted') throw new CallFailed(streamDeleted(name));

@@ -22,6 +22,7 @@ import {
   parseMetadata,
   reviveDocument,
 } from './streams.js';
+import { SystemStreams } from './system-streams.js';
 
 /** `revision` −1 stands for a stream without events (an empty append); `position` is that of the last event named. */
 export interface Written {
@@ -51,6 +52,7 @@ const NO_ID = [''];
 export class EventStore {
   readonly catalogue = new Catalogue();
   readonly reader: EventReader;
+  readonly system = new SystemStreams(this);
   /** Set by `drain`: no append is accepted any more. */
   draining = false;
   private readonly log: SegmentLog;

@@ -2,17 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { Outlet } from './outlet.js';
 import { InvalidRequest, streamName } from './proposed.js';
 import { streams } from './protocol.js';
-import {
-  type EventFilter,
-  type ReadOptions,
-  StreamWindow,
-  boundOf,
-  encodeFor,
-  filterOf,
-  nextTurn,
-} from './reads.js';
+import { type EventFilter, type ReadOptions, boundOf, encodeFor, filterOf, nextTurn } from './reads.js';
 import type { StoredEvent } from './record.js';
 import type { EventStore } from './store.js';
+import { StreamWindow, isInAll, pageOf, readable, readiness, watch } from './views.js';
 import { CAUGHT_UP, encodeCheckpoint } from './wire.js';
 
 /** Events examined per checkpoint interval when the client leaves the window to the server. */
@@ -50,10 +43,11 @@ export async function subscribe(
 ): Promise<SubscriptionOutcome> {
   const filter = options.hasAll() ? filterOf(options) : undefined;
   const checkpoints = filter && new Checkpoints(checkpointInterval(options));
+  await readiness(store, nameOf(options) ?? '');
   const source = options.hasAll() ? new AllSource(store, options, filter) : new StreamSource(store, options);
   if (source.isOver()) return 'stream-deleted';
   const bell = new Bell();
-  const unwatch = store.watch(source.stream, () => bell.ring());
+  const unwatch = watch(store, source.stream, () => bell.ring());
   outlet.whenClosed(() => bell.ring());
   try {
     outlet.write(confirmation());
@@ -62,6 +56,12 @@ export async function subscribe(
     unwatch();
   }
 }
+
+/** The stream that is subscribed to, undefined for all. */
+const nameOf = (options: ReadOptions): string | undefined =>
+  options.hasStream()
+    ? streamName(options.getStream()!.getStreamIdentifier()?.getStreamName_asU8() ?? new Uint8Array())
+    : undefined;
 
 async function pump(
   source: Source,
@@ -136,7 +136,7 @@ class AllSource implements Source {
   }
 
   shows(event: StoredEvent): boolean {
-    return !this.filter || this.filter(event);
+    return isInAll(event) && (!this.filter || this.filter(event));
   }
 
   isOver(): boolean {
@@ -155,7 +155,7 @@ class StreamSource implements Source {
     options: ReadOptions,
   ) {
     const target = options.getStream()!;
-    this.stream = streamName(target.getStreamIdentifier()?.getStreamName_asU8() ?? new Uint8Array());
+    this.stream = nameOf(options)!;
     const bound = boundOf(target, () => target.getRevision());
     if (bound === 'start') this.next = 0;
     else this.next = bound === 'end' ? this.last + 1 : bound + 1;
@@ -163,13 +163,13 @@ class StreamSource implements Source {
   }
 
   page(live: boolean): StoredEvent[] {
-    const stream = this.store.catalogue.peek(this.stream);
+    const stream = readable(this.store, this.stream);
     if (!stream) return [];
     this.window = live ? undefined : new StreamWindow(this.store, this.stream);
     const from = Math.max(this.next, this.window?.first ?? 0);
-    const page = this.store.reader.streamPage(stream, from, 'forwards', Infinity);
+    const page = pageOf(this.store, stream, from, 'forwards', Infinity);
     this.next = (page.at(-1)?.revision ?? this.next - 1) + 1;
-    return page.length > 0 ? page : this.tombstone(stream.tombstonePosition);
+    return page.length > 0 ? page : this.tombstone();
   }
 
   /** Hidden history stays hidden when the stream is written to again. */
@@ -186,13 +186,14 @@ class StreamSource implements Source {
   }
 
   private get last(): number {
-    return this.store.catalogue.peek(this.stream)?.lastRevision ?? -1;
+    return readable(this.store, this.stream)?.lastRevision ?? -1;
   }
 
   /** The tombstone is delivered as the stream's last event; the stream of a tombstoned one's metadata just ends. */
-  private tombstone(position: number): StoredEvent[] {
+  private tombstone(): StoredEvent[] {
     if (this.over || !this.store.isTombstoned(this.stream)) return [];
     this.over = true;
+    const position = this.store.catalogue.peek(this.stream)?.tombstonePosition ?? 0;
     return position > 0 ? [this.store.reader.at(position)] : [];
   }
 }
