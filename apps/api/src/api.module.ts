@@ -2,6 +2,7 @@ import { Global, Module } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 import { ClaimQueries } from '#projections/authoritative-claims';
 import { CheckpointQueries } from '#projections/current-checkpoints';
+import { StaffQueries } from '#projections/staff-register';
 import { Clock, Config, Log, noticeIn } from '#apps/platform';
 import { TokenReader } from '#libs/access';
 import { EventStore } from '#libs/event-store';
@@ -14,6 +15,7 @@ import { Dispatch } from './dispatch.js';
 import { OperationsModule } from './operations/operations.module.js';
 import { Routes } from './routes.js';
 import { RunsModule } from './runs/runs.module.js';
+import { StaffModule } from './staff/staff.module.js';
 import { Understanding } from './understanding.js';
 
 async function tokenReader({ auth }: Config, clock: Clock, vault: Vault): Promise<TokenReader> {
@@ -46,6 +48,11 @@ const common = [
     inject: STORES,
     useFactory: (...stores: Parameters<typeof storesOf>) => new ClaimQueries(storesOf(...stores)),
   },
+  {
+    provide: StaffQueries,
+    inject: STORES,
+    useFactory: (...stores: Parameters<typeof storesOf>) => new StaffQueries(storesOf(...stores)),
+  },
 ];
 
 /** The HTTP side: what is common to all routes, and one module for each slice. Needs `StoresModule` beside it. */
@@ -57,6 +64,7 @@ const common = [
     ApprovalsModule,
     ClaimsModule,
     ConversationsModule,
+    StaffModule,
     OperationsModule,
   ],
   providers: common,

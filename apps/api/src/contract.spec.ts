@@ -33,7 +33,12 @@ afterAll(() => api.close());
 const codeOf = ({ status, body }: { status: number; body: Record<string, unknown> }) => [status, body.code];
 const post = (headers: Record<string, string>, body: object = start) =>
   api.send('POST', '/v1/runs', { as: worker, headers, body });
-const example = { runId: '33333333-3333-4333-8333-333333333333', draftId: 'main', code: 'not-found' };
+const example = {
+  runId: '33333333-3333-4333-8333-333333333333',
+  draftId: 'main',
+  code: 'not-found',
+  sub: 'dana',
+};
 const examples: Record<string, string> = {
   ...example,
   claimId: example.runId,

@@ -105,7 +105,8 @@ export class Dispatch {
   }
 }
 
-function behind(wanted: bigint, reached: bigint): Problem {
+/** That a view has not come as far as it was asked to. */
+export function behind(wanted: bigint, reached: bigint): Problem {
   const detail = `The answer would reflect position ${reached}; ${wanted} was asked for.`;
   return new Problem('read-model-behind', detail, { position: reached.toString() }, ONE_SECOND);
 }

@@ -20,7 +20,7 @@ import { parseStrictly } from './strict-json.js';
 import { Understanding } from './understanding.js';
 
 const JSON_TYPES = ['application/json', 'application/merge-patch+json'];
-const LONGEST_PARAMETER = 200;
+const LONGEST_PARAMETER = 400;
 const LOOPBACK = ['127.0.0.1', '::1', '::ffff:127.0.0.1'];
 
 /**

@@ -51,6 +51,7 @@ export const pathParameters: Shape = {
     .string()
     .toLowerCase()
     .regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[1-9]\d{0,8}$/, 'an approval id'),
+  sub: z.string().regex(/^[A-Za-z0-9._@:|+-]{1,128}$/, '1 to 128 of A-Z, a-z, 0-9 and . _ @ : | + -'),
   code: z.string().regex(/^[a-z-]{1,64}$/, 'a problem code'),
 };
 

@@ -5,3 +5,4 @@ export { Metrics } from './metrics.js';
 export { RunningProjections } from './projections.js';
 export type { ProjectionStatus, RunningProjection } from './projections.js';
 export { noticeIn, StoresModule } from './stores.module.js';
+export { standingIn } from './staff.js';

@@ -11,6 +11,7 @@ import { type ProjectionStatus, ProjectionRunner, ReadModels } from '#libs/proje
 import { Vault } from '#libs/vault';
 import { authoritativeClaims } from '#projections/authoritative-claims';
 import { currentCheckpoints } from '#projections/current-checkpoints';
+import { staffRegister } from '#projections/staff-register';
 
 /** The projections that this process keeps up to date: begun with it, drained before its stores are closed. */
 @Injectable()
@@ -22,6 +23,7 @@ export class Projections implements OnApplicationBootstrap, BeforeApplicationShu
     this.runners = [
       new ProjectionRunner(currentCheckpoints, stores),
       new ProjectionRunner(authoritativeClaims, stores),
+      new ProjectionRunner(staffRegister, stores),
     ];
     for (const runner of this.runners) running.add(runner.status().name, runner);
   }

@@ -10,7 +10,10 @@ const who = (...given: Role[]): Identity => ({
   expiresAt: 0,
 });
 
-/** Who may do it, and who may read the record without doing it; to all others it is hidden, or forbidden. */
+/**
+ * Who may do it, and who may read the record without doing it; to all others it is hidden, or forbidden. The
+ * register says the same as the token.
+ */
 const matrix: Record<PolicyName, { may: Role[]; reads?: Role[]; of?: Subject }> = {
   'runs.start': { may: ['assistant', 'customer'] },
   'runs.list': { may: ['customer', 'assistant', 'adjuster', 'supervisor'] },
@@ -44,13 +47,15 @@ const matrix: Record<PolicyName, { may: Role[]; reads?: Role[]; of?: Subject }> 
   'claims.list': { may: ['customer', 'adjuster', 'supervisor'] },
   'claims.read': { may: ['customer', 'adjuster', 'supervisor'], reads: [] },
   'claims.read-provenance': { may: ['adjuster', 'supervisor'], reads: ['customer'] },
+  'staff.list': { may: ['supervisor'] },
+  'staff.register': { may: ['supervisor'] },
   'projections.read': { may: ['operator'] },
 };
 
 describe('policies', () => {
   it.each(Object.entries(matrix))('%s, for every role', (name, { may, reads, of }) => {
     const verdicts = Object.fromEntries(
-      roles.map((role) => [role, judge(name, who(role), { customerId: CUSTOMER, ...of })]),
+      roles.map((role) => [role, judge(name, who(role), { customerId: CUSTOMER, standing: [role], ...of })]),
     );
     const expected = (role: Role) => {
       if (may.includes(role)) return 'yes';
@@ -89,6 +94,16 @@ describe('policies', () => {
         .map(([role]) => role),
     );
     expect(speakers).toEqual([['customer'], ['assistant'], ['adjuster', 'supervisor']]);
+  });
+
+  it('let a supervisor register staff by the register, and by the token alone where it has none', () => {
+    const asked = (subject: Subject, role: Role = 'supervisor') =>
+      judge('staff.register', who(role), subject);
+    expect(asked({})).toBe('forbidden');
+    expect(asked({ standing: ['adjuster'] })).toBe('forbidden');
+    expect(asked({ standing: ['supervisor'] })).toBe('yes');
+    expect(asked({ founding: true })).toBe('yes');
+    expect(asked({ founding: true }, 'adjuster')).toBe('forbidden');
   });
 
   it('P30: never let an assistant decide, whatever else it is', () => {

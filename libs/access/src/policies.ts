@@ -14,6 +14,10 @@ export interface Subject {
   readonly assigned?: boolean;
   /** For whom a message speaks. */
   readonly speaker?: 'customer' | 'assistant' | 'staff';
+  /** The roles that remain to the caller by the staff register; absent for whoever may not act by it. */
+  readonly standing?: readonly Role[] | undefined;
+  /** The tenant has no supervisor in the register yet. */
+  readonly founding?: boolean;
 }
 
 type Policy = (who: Identity, subject: Subject) => Verdict;
@@ -84,6 +88,9 @@ export const policies = {
   'claims.list': role('customer', 'adjuster', 'supervisor'),
   'claims.read': on(readsClaim, readsClaim),
   'claims.read-provenance': on(readsClaim, (who) => is(who, 'adjuster', 'supervisor')),
+  'staff.list': role('supervisor'),
+  'staff.register': (who, { standing = [], founding = false }) =>
+    is(who, 'supervisor') && (standing.includes('supervisor') || founding) ? 'yes' : 'forbidden',
   'projections.read': role('operator'),
 } satisfies Record<string, Policy>;
 

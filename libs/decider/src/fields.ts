@@ -28,6 +28,16 @@ export const money = z.strictObject({
 });
 export type Money = z.infer<typeof money>;
 
+/** Whether a limit is at least an amount. Never across currencies: there is no rate that the two were agreed at. */
+export function covers(limit: Money, amount: Money): boolean {
+  return limit.currency === amount.currency && hundredths(limit) >= hundredths(amount);
+}
+
+function hundredths({ amount }: Money): bigint {
+  const [whole = '0', part = ''] = amount.split('.');
+  return BigInt(whole + part.padEnd(2, '0'));
+}
+
 /** The personal fields of a schema, outermost first; what lies below a personal field is sealed with it. */
 export function personalFields(schema: z.ZodType): { path: FieldPath; kind: DataKind }[] {
   const found: { path: FieldPath; kind: DataKind }[] = [];

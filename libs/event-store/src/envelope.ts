@@ -51,7 +51,7 @@ export const SCHEMA_VERSION = 1;
 export function streamName(category: string, tenant: string, id: string): string {
   if (!/^[a-z]+$/.test(category)) throw new Error(`not a category: ${JSON.stringify(category)}`);
   if (!/^[a-z0-9]{1,32}$/.test(tenant)) throw new Error(`not a tenant: ${JSON.stringify(tenant)}`);
-  if (!/^[A-Za-z0-9-]{1,64}$/.test(id)) throw new Error(`not a stream id: ${JSON.stringify(id)}`);
+  if (!/^[A-Za-z0-9._@:|+-]{1,128}$/.test(id)) throw new Error(`not a stream id: ${JSON.stringify(id)}`);
   return `${category}-${tenant}.${id}`;
 }
 

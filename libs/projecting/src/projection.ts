@@ -39,7 +39,7 @@ export interface ProjectionDefinition<Doc, Event extends DomainEvent> {
   readonly document: z.ZodType<Doc>;
   readonly indexes: readonly ProjectionIndex[];
   readonly fold: { readonly [E in Event as E['type']]: Handling<Doc, E> };
-  /** Whose keys seal the document. */
+  /** Whose keys seal the document; not asked where no field of it is personal. */
   readonly customerOf: (doc: Doc) => string;
   /** Searchable personal texts; what is stored is their keyed HMAC under `search.<name>`. */
   readonly search?: Readonly<Record<string, (doc: Doc) => string>>;

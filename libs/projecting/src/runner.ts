@@ -210,10 +210,10 @@ export class ProjectionRunner<Doc> {
   /** For whoever waits: events of other streams pass unheard, so the log is asked whether it holds any to wait for. */
   private look(): void {
     const idle = this.state === 'live' && this.received === this.applied;
-    if (!idle || this.looking || this.waiters.size === 0 || this.position === null) return;
+    if (!idle || this.looking || this.waiters.size === 0) return;
     const { prefix } = this.projection;
     this.looking = this.stores.log
-      .silentThrough({ prefix, after: this.position, signal: this.stopping.signal })
+      .silentThrough({ prefix, after: this.position ?? 0n, signal: this.stopping.signal })
       .then((through) => this.reach(through))
       .catch((error: unknown) =>
         this.stores.notice('a look at the log failed', { prefix, code: codeOf(error) }),

@@ -43,15 +43,25 @@ export async function sealDocument<Doc>(
 ): Promise<StoredDocument> {
   const { tenant, id, doc } = view;
   const _id = documentId(tenant, id);
-  const keys = await vault.person(tenant, projection.customerOf(doc));
-  const place = placeOf(projection, _id);
-  const fields = sealFields(doc as { [key: string]: Json }, projection.personal, keys, place);
+  const fields = await sealedFields(projection, vault, view, _id);
   const search = Object.entries(projection.search);
   if (search.length === 0) return { ...withoutDoc(view), _id, ...fields };
   const hashed = await Promise.all(
     search.map(async ([name, text]) => [name, await searchKey(vault, tenant, text(doc))] as const),
   );
   return { ...withoutDoc(view), _id, ...fields, search: Object.fromEntries(hashed) };
+}
+
+async function sealedFields<Doc>(
+  projection: Projection<Doc>,
+  vault: Vault,
+  { tenant, doc }: View<Doc>,
+  _id: string,
+): Promise<{ [key: string]: Json }> {
+  const fields = doc as { [key: string]: Json };
+  if (projection.personal.length === 0) return fields;
+  const keys = await vault.person(tenant, projection.customerOf(doc));
+  return sealFields(fields, projection.personal, keys, placeOf(projection, _id));
 }
 
 function withoutDoc<Doc>({ doc: _, ...place }: View<Doc>): Omit<View<Doc>, 'doc'> {

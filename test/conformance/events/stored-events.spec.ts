@@ -3,6 +3,7 @@ import type { Json } from '#libs/canonical';
 import type { Decider, DomainEvent } from '#libs/decider';
 import { claimStream } from '#libs/domain/claims';
 import { runStream } from '#libs/domain/runs';
+import { staffStream } from '#libs/domain/staff';
 import { z } from 'zod';
 
 /**
@@ -32,7 +33,7 @@ function streamOf<State, Event extends DomainEvent>(kind: {
   return { category, events, foldVersion, fold };
 }
 
-const streams = [streamOf(runStream), streamOf(claimStream)];
+const streams = [streamOf(runStream), streamOf(claimStream), streamOf(staffStream)];
 
 interface Folded {
   foldVersion: number;

@@ -8,6 +8,7 @@ import { compareWithFold, type Projection, ReadModels, type Stores } from '#libs
 import { Vault } from '#libs/vault';
 import { authoritativeClaims } from '#projections/authoritative-claims';
 import { currentCheckpoints } from '#projections/current-checkpoints';
+import { staffRegister } from '#projections/staff-register';
 import { type Answer, type ApiClient, Refused } from '../api-client.js';
 import type { Running } from '../data-folder.js';
 import { DRAFT, type Outcome, TENANT } from './journey.js';
@@ -22,7 +23,7 @@ export interface Books {
 /**
  * Checks what came of the runs: the claims listed are those of the granted approvals and no others, each has a
  * receipt and a provenance with the digest that was approved, there is none for a denied one, and every document
- * of both read models equals a plain fold of its stream.
+ * of the read models equals a plain fold of its stream.
  *
  * @param position all acknowledged events are at or before it; the lists are asked to reflect it.
  */
@@ -83,7 +84,7 @@ async function exists(reader: ApiClient, claimId: string): Promise<boolean> {
 }
 
 /**
- * Compares both read models with their streams, on the stores of a running server; what differs, in words. Every
+ * Compares the read models with their streams, on the stores of a running server; what differs, in words. Every
  * document is compared with the projector's fold of its stream, and what is shown of these runs and claims with
  * the fold of the rules, which shares nothing with the projector.
  */
@@ -103,6 +104,7 @@ export async function compareReadModels(
     return [
       ...(await differences(currentCheckpoints, stores)),
       ...(await differences(authoritativeClaims, stores)),
+      ...(await differences(staffRegister, stores)),
       ...(await unlikeTheRules(outcomes, reader, log)),
     ];
   } finally {

@@ -3,6 +3,7 @@ import { digestOf } from '#libs/canonical';
 import { receiptNumberOf, type ClaimCommand, type ClaimEvent } from '#libs/domain/claims';
 import { claimIdOf, type LossNotice, type SaltedNotice } from '#libs/domain/losses';
 import type { LeaseShown, Party, RunEvent } from '#libs/domain/runs';
+import type { RegisterStaff, StaffEvent } from '#libs/domain/staff';
 
 type EventNamed<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
 
@@ -167,3 +168,34 @@ const {
   ...filed
 } = fileClaim;
 export const filedClaim: ClaimEvent[] = [{ type: 'ClaimFiled', data: { ...filed, receiptNumber, filedAt } }];
+
+export const registerDana: RegisterStaff = {
+  type: 'RegisterStaff',
+  sub: people.dana.sub,
+  roles: ['adjuster'],
+  authorityLimit: { amount: '10000.00', currency: 'USD' },
+  active: true,
+  registeredBy: people.sam.sub,
+  at: seconds(-60),
+};
+export const danaRegistered: Extract<StaffEvent, { type: 'StaffRegistered' }> = {
+  type: 'StaffRegistered',
+  data: {
+    sub: people.dana.sub,
+    roles: ['adjuster'],
+    authorityLimit: { amount: '10000.00', currency: 'USD' },
+    active: true,
+    registeredBy: people.sam.sub,
+    registeredAt: seconds(-60),
+  },
+};
+export const staffChanged: Extract<StaffEvent, { type: 'StaffChanged' }> = {
+  type: 'StaffChanged',
+  data: {
+    sub: people.dana.sub,
+    roles: ['adjuster'],
+    active: false,
+    changedBy: 'sam',
+    changedAt: seconds(60),
+  },
+};

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { claimEvents } from '#libs/domain/claims';
 import { runEvents } from '#libs/domain/runs';
+import { staffEvents } from '#libs/domain/staff';
 import { eventsPage } from './events-page.js';
 
 describe('docs/events.md', () => {
@@ -10,7 +11,7 @@ describe('docs/events.md', () => {
     expect(readFileSync('docs/events.md', 'utf8')).toBe(page);
   });
 
-  it.each(Object.keys({ ...runEvents, ...claimEvents }))('says what %s means', (type) => {
+  it.each(Object.keys({ ...runEvents, ...claimEvents, ...staffEvents }))('says what %s means', (type) => {
     expect(page).toMatch(new RegExp(`^### ${type}\n\n[A-Z].+\\.\n\n\\| field`, 'm'));
   });
 

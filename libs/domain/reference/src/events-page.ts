@@ -1,5 +1,6 @@
 import { claimEvents } from '#libs/domain/claims';
 import { runEvents } from '#libs/domain/runs';
+import { staffEvents } from '#libs/domain/staff';
 import { z } from 'zod';
 
 type JsonSchema = z.core.JSONSchema.BaseSchema;
@@ -27,6 +28,7 @@ is erased.
 const streams: [string, string, Record<string, z.ZodType>][] = [
   ['Runs', 'run-<tenant>.<runId>', runEvents],
   ['Claims', 'claim-<tenant>.<claimId>', claimEvents],
+  ['Staff', 'staff-<tenant>.<sub>', staffEvents],
 ];
 
 /** The page about every stored event, as Markdown. */
