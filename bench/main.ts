@@ -1,7 +1,12 @@
 import { commands } from './commands.js';
+import { documentStore } from './document-store.js';
 import { eventStore } from './event-store.js';
 
-const benches: Record<string, () => Promise<boolean>> = { commands, 'event-store': eventStore };
+const benches: Record<string, () => Promise<boolean>> = {
+  commands,
+  'document-store': documentStore,
+  'event-store': eventStore,
+};
 
 const name = process.argv[2] ?? '';
 const bench = benches[name];
