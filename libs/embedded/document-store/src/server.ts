@@ -3,7 +3,7 @@ import { StoreError } from './errors.js';
 import { dispatch } from './commands/dispatch.js';
 import { maximumMessage } from './commands/handshake.js';
 import { MalformedBson } from './bson/validate.js';
-import { fieldsOf } from './bson/values.js';
+import { firstName } from './bson/values.js';
 import type { Engine, Peer, Reply } from './engine.js';
 import { checkTypes, encodeReply, errorReply, Framer, parseMessage, type Message } from './wire.js';
 
@@ -73,7 +73,7 @@ class Connection {
   private async answer(message: Message): Promise<Reply> {
     try {
       checkTypes(message);
-      const name = fieldsOf(message.command)[0]?.name ?? '';
+      const name = firstName(message.command);
       if (message.legacy && !/^(hello|ismaster)$/i.test(name))
         throw new StoreError(59, `OP_QUERY is answered for the first hello only, not for '${name}'`);
       return await dispatch(this.engine, this.peer, message.command);

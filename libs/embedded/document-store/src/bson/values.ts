@@ -125,7 +125,24 @@ export function fieldsOf(document: Value): Field[] {
 }
 
 export function field(document: Value, name: string): Value | undefined {
-  return fieldNamed(document.bytes, document.at, Buffer.from(name));
+  return fieldNamed(document.bytes, document.at, encodedName(name));
+}
+
+const encodedNames = new Map<string, Buffer>();
+
+/** Names of options come again with every command: the first thousand names met stay encoded. */
+function encodedName(name: string): Buffer {
+  const known = encodedNames.get(name);
+  if (known) return known;
+  const bytes = Buffer.from(name);
+  if (encodedNames.size < 1_000) encodedNames.set(name, bytes);
+  return bytes;
+}
+
+/** The name of the first field of a document, '' when it has none: what tells a command or an operator. */
+export function firstName(document: Value): string {
+  const { bytes, at } = document;
+  return bytes[at + 4] === 0 ? '' : bytes.toString('utf8', at + 5, bytes.indexOf(0, at + 5));
 }
 
 export function textOf(value: Value): string {

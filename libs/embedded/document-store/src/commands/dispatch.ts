@@ -1,7 +1,16 @@
 import { StoreError, noTransaction, notSupported } from '../errors.js';
 import * as options from '../bson/options.js';
 import { toInteger } from '../bson/numbers.js';
-import { BsonType, field, fieldsOf, isNumber, textOf, valueBytes, type Value } from '../bson/values.js';
+import {
+  BsonType,
+  field,
+  fieldsOf,
+  firstName,
+  isNumber,
+  textOf,
+  valueBytes,
+  type Value,
+} from '../bson/values.js';
 import { tooOld, type Engine, type Peer, type Reply, type Request } from '../engine.js';
 import type { Session, Transaction } from '../storage/sessions.js';
 import { definitionCommands } from './definitions.js';
@@ -52,7 +61,7 @@ const leftOut = new Set(
 );
 
 export async function dispatch(engine: Engine, peer: Peer, command: Value): Promise<Reply> {
-  const name = fieldsOf(command)[0]?.name ?? '';
+  const name = firstName(command);
   const handler = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (!handler) throw new StoreError(59, `no such command: '${name}'`);
   checkFields(command, name, handler);

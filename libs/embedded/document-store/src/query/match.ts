@@ -1,6 +1,6 @@
 import { StoreError, notSupported } from '../errors.js';
 import { truth } from '../bson/options.js';
-import { BsonType, field, fieldsOf, typeName, type Field, type Value } from '../bson/values.js';
+import { BsonType, field, fieldsOf, firstName, typeName, type Field, type Value } from '../bson/values.js';
 import {
   comparison,
   equalTo,
@@ -60,11 +60,13 @@ export function branches(entry: Field): Field[] {
   return members;
 }
 
+const dollar = 0x24;
+
 /** True for `{$op: …}`; a document with ordinary fields is an equality. */
 export function hasOperators(value: Value): boolean {
   if (value.type !== BsonType.object) return false;
-  const first = fieldsOf(value)[0];
-  return first !== undefined && first.name.startsWith('$') && !['$ref', '$id', '$db'].includes(first.name);
+  if (value.bytes[value.at + 4] === 0 || value.bytes[value.at + 5] !== dollar) return false;
+  return !['$ref', '$id', '$db'].includes(firstName(value));
 }
 
 /** The test of a `$pull` or `$elemMatch` operand on a bare value. */

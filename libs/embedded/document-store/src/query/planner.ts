@@ -75,11 +75,11 @@ export function plan(collection: Collection, filter: Value, sort?: Value, hint?:
   return { ...best, collection, test };
 }
 
-/** `{_id: value}`, the most frequent filter: its key is the whole answer. */
+/** `{_id: value, …}`, the most frequent filter: there is at most one document to look at. */
 function planById(collection: Collection, filter: Value): Plan | undefined {
-  const [id, ...others] = fieldsOf(filter);
-  if (id?.name !== '_id' || others.length > 0) return undefined;
-  if (id.type === BsonType.regex || id.type === BsonType.array || hasOperators(id)) return undefined;
+  const all = fieldsOf(filter);
+  const id = all.find(({ name }) => name === '_id');
+  if (!id || id.type === BsonType.regex || id.type === BsonType.array || hasOperators(id)) return undefined;
   const [index] = collection.indexes;
   return (
     index && {
@@ -89,10 +89,12 @@ function planById(collection: Collection, filter: Value): Plan | undefined {
       ranges: [],
       reverse: false,
       sorted: true,
-      test: () => true,
+      test: all.length === 1 ? anything : compileFilter(filter),
     }
   );
 }
+
+const anything: Predicate = () => true;
 
 function naturalOrder(order: Value | undefined): number | undefined {
   const first = order?.type === BsonType.object ? fieldsOf(order)[0] : undefined;

@@ -37,6 +37,8 @@ export function indexKeys(
   arrays: { mask: number } = { mask: 0 },
   longest = maximumKey,
 ): IndexKey[] {
+  const values = plainValues(fields, document);
+  if (values) return [{ key: encodeKey(fields, values, longest), values }];
   const root: Value = { type: BsonType.object, bytes: document, at: 0 };
   const found: IndexKey[] = [];
   const seen = new Set<string>();
@@ -52,6 +54,21 @@ export function indexKeys(
     },
   );
   return found;
+}
+
+/** The values of a document whose indexed paths meet no array, as nearly all do. */
+function plainValues(fields: readonly IndexField[], document: Buffer): Value[] | undefined {
+  const values: Value[] = [];
+  for (const { path } of fields) {
+    let value: Value = { type: BsonType.object, bytes: document, at: 0 };
+    for (const part of path.parts) {
+      value = value.type === BsonType.object ? (fieldNamed(document, value.at, part) ?? missing) : missing;
+      if (value.type === BsonType.array) return undefined;
+      if (value.type === BsonType.missing) break;
+    }
+    values.push(value);
+  }
+  return values;
 }
 
 function expand(

@@ -2,6 +2,8 @@
 export interface Table {
   readonly name: string;
   readonly born: number;
+  /** Number of the last merge that changed the table. */
+  mergedAt: number;
 }
 
 export interface Entry {
@@ -42,8 +44,7 @@ class TableChanges {
   private sorted: Change[] = [];
   private fresh: Change[] = [];
 
-  set(key: Buffer, value: Buffer | undefined): void {
-    const text = key.toString('latin1');
+  set(key: Buffer, value: Buffer | undefined, text = key.toString('latin1')): void {
     const known = this.byKey.get(text);
     if (known) {
       known.value = value;
@@ -52,6 +53,10 @@ class TableChanges {
     const change = { key, value };
     this.byKey.set(text, change);
     this.fresh.push(change);
+  }
+
+  absorb(other: TableChanges): void {
+    for (const [text, { key, value }] of other.byKey) this.set(key, value, text);
   }
 
   /** Changes with keys in the range and, when `bound` is given, not beyond it. */
@@ -108,9 +113,22 @@ export class Layer {
     changes.set(key, value);
   }
 
-  /** Takes over everything another layer changed. */
+  /** Takes over everything another layer changed. The other must not be used any more: its content may move. */
   absorb(other: Layer): void {
-    other.forEach((table, key, value) => this.set(table, key, value));
+    for (const [table, changes] of other.tables) {
+      const own = this.tables.get(table);
+      if (own) own.absorb(changes);
+      else this.tables.set(table, changes);
+    }
+  }
+
+  /** What the layer says about a key: nothing, or its new value (absent: removed). */
+  find(table: Table, key: Buffer): { readonly value: Buffer | undefined } | undefined {
+    return this.tables.get(table)?.byKey.get(key.toString('latin1'));
+  }
+
+  changedTables(): Iterable<Table> {
+    return this.tables.keys();
   }
 
   forEach(visit: (table: Table, key: Buffer, value: Buffer | undefined) => void): void {
@@ -121,8 +139,7 @@ export class Layer {
   over(below: View): View {
     return {
       get: (table, key) => {
-        const changes = this.tables.get(table);
-        const change = changes?.byKey.get(key.toString('latin1'));
+        const change = this.find(table, key);
         return change ? change.value : below.get(table, key);
       },
       read: (table, range, limit) => {

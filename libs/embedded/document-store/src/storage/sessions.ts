@@ -16,18 +16,26 @@ export class Blocked extends Error {
 
 /** The documents and unique keys open transactions have written. */
 export class Locks {
-  private readonly owners = new Map<string, Transaction>();
+  private readonly owners = new Map<Table, Map<string, Transaction>>();
 
   ownerOf(table: Table, key: Buffer): Transaction | undefined {
-    return this.owners.size === 0 ? undefined : this.owners.get(lockName(table, key));
+    return this.owners.get(table)?.get(key.toString('latin1'));
   }
 
   take(table: Table, key: Buffer, owner: Transaction): void {
-    this.owners.set(lockName(table, key), owner);
+    let owners = this.owners.get(table);
+    if (!owners) this.owners.set(table, (owners = new Map<string, Transaction>()));
+    const name = key.toString('latin1');
+    owners.set(name, owner);
+    owner.locked.push([table, name]);
   }
 
   release(owner: Transaction): void {
-    for (const [name, known] of this.owners) if (known === owner) this.owners.delete(name);
+    for (const [table, name] of owner.locked) {
+      const owners = this.owners.get(table);
+      owners?.delete(name);
+      if (owners?.size === 0) this.owners.delete(table);
+    }
   }
 
   /** The claim of a write outside any transaction. */
@@ -36,8 +44,6 @@ export class Locks {
     if (owner) throw new Blocked(owner.ended);
   };
 }
-
-const lockName = (table: Table, key: Buffer): string => `${table.name}/${key.toString('latin1')}`;
 
 /**
  * A transaction: a snapshot, its changes above it, and the locks on what it wrote. The first writer of a document or
@@ -48,6 +54,8 @@ export class Transaction {
   readonly ended: Promise<void>;
   readonly startedAt = Date.now();
   readonly unit: Unit;
+  /** What it owns, for `Locks`. */
+  readonly locked: [Table, string][] = [];
   state: 'open' | 'committed' | 'aborted' = 'open';
   private readonly snapshot: Snapshot;
   private readonly created = new Map<string, Collection>();
@@ -90,6 +98,7 @@ export class Transaction {
     const owner = this.locks.ownerOf(table, key);
     if (owner === this) return;
     if (owner) throw writeConflict('another transaction wrote the same document or key');
+    if (table.mergedAt <= this.snapshot.mergedAt) return this.locks.take(table, key, this);
     const [seen, now] = [this.snapshot.get(table, key), this.storage.latest.get(table, key)];
     if (seen === now || (seen && now && seen.equals(now))) return this.locks.take(table, key, this);
     throw writeConflict('a document or key changed since the transaction began');

@@ -6,6 +6,8 @@ import { Layer, type Piece, type Range, type Table, type View } from './layers.j
 export const maximumTables = 1000;
 
 class StoredTable implements Table {
+  mergedAt = 0;
+
   constructor(
     readonly name: string,
     readonly born: number,
@@ -20,6 +22,8 @@ export class Snapshot implements View {
   constructor(
     private readonly transaction: Transaction,
     readonly sequence: number,
+    /** Number of the last merge it shows: a table merged later is another one now. */
+    readonly mergedAt: number,
   ) {}
 
   get(table: Table, key: Buffer): Buffer | undefined {
@@ -79,6 +83,9 @@ export class Storage {
   private waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
   private running: Promise<void> | undefined;
   private failure: Error | undefined;
+  private merges = 0;
+  /** Number of the last merge that is on disk. */
+  private onDisk = 0;
   /** Counts changes of the catalogue; snapshots carry it. */
   sequence = 0;
 
@@ -121,7 +128,7 @@ export class Storage {
 
   /** What is on disk, as of now. */
   snapshot(): Snapshot {
-    return new Snapshot(this.root.useReadTransaction(), this.sequence);
+    return new Snapshot(this.root.useReadTransaction(), this.sequence, this.onDisk);
   }
 
   /** Entries on disk, without counting them one by one. */
@@ -131,7 +138,10 @@ export class Storage {
 
   /** The newest state, which the next unit of work is judged against: it may not be on disk yet. */
   readonly latest: View = {
-    get: (table, key) => this.stacked().get(table, key),
+    get: (table, key) => {
+      const change = this.gathering.find(table, key) ?? this.flushing?.find(table, key);
+      return change ? change.value : (table as StoredTable).database.get(key);
+    },
     read: (table, range, limit) => this.stacked().read(table, range, limit),
   };
 
@@ -148,6 +158,8 @@ export class Storage {
   merge(layer: Layer): void {
     if (this.failure)
       throw new StoreError(1, `writes are refused since a commit failed: ${this.failure.message}`);
+    this.merges++;
+    for (const table of layer.changedTables()) table.mergedAt = this.merges;
     this.gathering.absorb(layer);
   }
 
@@ -166,6 +178,7 @@ export class Storage {
   private async flush(): Promise<void> {
     const layer = (this.flushing = this.gathering);
     const waiting = this.waiting;
+    const upTo = this.merges;
     this.gathering = new Layer();
     this.waiting = [];
     try {
@@ -176,6 +189,7 @@ export class Storage {
         });
       });
       this.root.resetReadTxn();
+      this.onDisk = upTo;
       this.flushing = undefined;
       waiting.forEach(({ resolve }) => resolve());
     } catch (error) {

@@ -52,51 +52,48 @@ export class Unit implements View {
   insert(collection: Collection, document: Buffer): Buffer {
     const stored = prepared(document);
     const entries = this.keysOf(collection, stored);
-    const record = collection.nextRecord++;
-    this.checkUnique(collection, entries, record);
-    for (const [index, keys] of entries) keys.forEach((key) => this.addEntry(index, key, record));
-    this.claim(collection.records, recordKey(record));
-    this.layer.set(collection.records, recordKey(record), stored);
+    const record = recordKey(collection.nextRecord++);
+    for (const { index, keys } of entries) this.checkUnique(collection, index, keys, record);
+    for (const { index, keys } of entries) for (const { key } of keys) this.addEntry(index, key, record);
+    this.claim(collection.records, record);
+    this.layer.set(collection.records, record, stored);
     return stored;
   }
 
   /** Replaces a document by one with the same `_id`. */
   replace(collection: Collection, old: StoredDocument, document: Buffer): void {
     checkSize(document);
-    const key = recordKey(old.record);
-    this.claim(collection.records, key);
-    const before = new Map(this.keysOf(collection, old.bytes));
-    const after = this.keysOf(collection, document);
-    const added = after.map(([index, keys]): [Index, IndexKey[]] => [
-      index,
-      without(keys, before.get(index)),
-    ]);
-    this.checkUnique(collection, added, old.record);
-    for (const [index, keys] of after)
-      without(before.get(index) ?? [], keys).forEach((gone) => this.dropEntry(index, gone, old.record));
-    for (const [index, keys] of added) keys.forEach((fresh) => this.addEntry(index, fresh, old.record));
-    this.layer.set(collection.records, key, document);
+    const record = recordKey(old.record);
+    this.claim(collection.records, record);
+    const changes = collection.indexes.map((index) => {
+      const before = this.keysIn(collection, index, old.bytes);
+      const after = this.keysIn(collection, index, document);
+      return { index, gone: without(before, after), fresh: without(after, before) };
+    });
+    for (const { index, fresh } of changes) this.checkUnique(collection, index, fresh, record);
+    for (const { index, gone } of changes) for (const { key } of gone) this.dropEntry(index, key, record);
+    for (const { index, fresh } of changes) for (const { key } of fresh) this.addEntry(index, key, record);
+    this.layer.set(collection.records, record, document);
   }
 
   remove(collection: Collection, old: StoredDocument): void {
-    const key = recordKey(old.record);
-    this.claim(collection.records, key);
-    for (const [index, keys] of this.keysOf(collection, old.bytes)) {
-      if (index.unique) keys.forEach((gone) => this.claim(index.table, gone.key));
-      keys.forEach((gone) => this.dropEntry(index, gone, old.record));
-    }
-    this.layer.set(collection.records, key, undefined);
+    const record = recordKey(old.record);
+    this.claim(collection.records, record);
+    for (const { index, keys } of this.keysOf(collection, old.bytes))
+      for (const { key } of keys) this.dropEntry(index, key, record);
+    this.layer.set(collection.records, record, undefined);
   }
 
   /** Adds one document to an index under construction. */
   fill(collection: Collection, index: Index, document: StoredDocument): void {
     const keys = this.keysIn(collection, index, document.bytes);
-    this.checkUnique(collection, [[index, keys]], document.record);
-    keys.forEach((key) => this.addEntry(index, key, document.record));
+    const record = recordKey(document.record);
+    this.checkUnique(collection, index, keys, record);
+    for (const { key } of keys) this.addEntry(index, key, record);
   }
 
-  private keysOf(collection: Collection, document: Buffer): [Index, IndexKey[]][] {
-    return collection.indexes.map((index) => [index, this.keysIn(collection, index, document)]);
+  private keysOf(collection: Collection, document: Buffer): { index: Index; keys: IndexKey[] }[] {
+    return collection.indexes.map((index) => ({ index, keys: this.keysIn(collection, index, document) }));
   }
 
   private keysIn(collection: Collection, index: Index, document: Buffer): IndexKey[] {
@@ -106,27 +103,29 @@ export class Unit implements View {
     return index.sparse && hasNone(keys) ? [] : keys;
   }
 
-  private checkUnique(collection: Collection, entries: readonly [Index, IndexKey[]][], record: number): void {
-    for (const [index, keys] of entries)
-      for (const key of index.unique ? keys : []) {
-        this.claim(index.table, key.key);
-        const holder = this.get(index.table, key.key);
-        if (holder && holder.readUIntBE(0, 6) !== record) throw duplicateKey(collection, index, key);
-      }
+  private checkUnique(collection: Collection, index: Index, keys: readonly IndexKey[], record: Buffer): void {
+    if (!index.unique) return;
+    for (const key of keys) {
+      this.claim(index.table, key.key);
+      const holder = this.get(index.table, key.key);
+      if (holder && !holder.equals(record)) throw duplicateKey(collection, index, key);
+    }
   }
 
-  private addEntry(index: Index, { key }: IndexKey, record: number): void {
-    if (index.unique) this.layer.set(index.table, key, recordKey(record));
-    else this.layer.set(index.table, Buffer.concat([key, recordKey(record)]), Buffer.alloc(0));
+  private addEntry(index: Index, key: Buffer, record: Buffer): void {
+    if (index.unique) this.layer.set(index.table, key, record);
+    else this.layer.set(index.table, Buffer.concat([key, record]), nothing);
   }
 
-  private dropEntry(index: Index, { key }: IndexKey, record: number): void {
+  private dropEntry(index: Index, key: Buffer, record: Buffer): void {
     if (index.unique) this.claim(index.table, key);
-    this.layer.set(index.table, index.unique ? key : Buffer.concat([key, recordKey(record)]), undefined);
+    this.layer.set(index.table, index.unique ? key : Buffer.concat([key, record]), undefined);
   }
 }
 
-const without = (keys: readonly IndexKey[], others: readonly IndexKey[] = []): IndexKey[] =>
+const nothing = Buffer.alloc(0);
+
+const without = (keys: readonly IndexKey[], others: readonly IndexKey[]): readonly IndexKey[] =>
   keys.filter(({ key }) => !others.some((other) => other.key.equals(key)));
 
 function checkSize(document: Buffer): void {
