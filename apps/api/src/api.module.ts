@@ -3,6 +3,7 @@ import { CqrsModule } from '@nestjs/cqrs';
 import { ClaimQueries } from '#projections/authoritative-claims';
 import { CheckpointQueries } from '#projections/current-checkpoints';
 import { StaffQueries } from '#projections/staff-register';
+import { ProfileQueries } from '#projections/preference-profiles';
 import { Clock, Config, Log, noticeIn } from '#apps/platform';
 import { TokenReader } from '#libs/access';
 import { EventStore } from '#libs/event-store';
@@ -13,6 +14,7 @@ import { ClaimsModule } from './claims/claims.module.js';
 import { ConversationsModule } from './conversations/conversations.module.js';
 import { Dispatch } from './dispatch.js';
 import { OperationsModule } from './operations/operations.module.js';
+import { ProfilesModule } from './profiles/profiles.module.js';
 import { Routes } from './routes.js';
 import { RunsModule } from './runs/runs.module.js';
 import { StaffModule } from './staff/staff.module.js';
@@ -53,6 +55,11 @@ const common = [
     inject: STORES,
     useFactory: (...stores: Parameters<typeof storesOf>) => new StaffQueries(storesOf(...stores)),
   },
+  {
+    provide: ProfileQueries,
+    inject: STORES,
+    useFactory: (...stores: Parameters<typeof storesOf>) => new ProfileQueries(storesOf(...stores)),
+  },
 ];
 
 /** The HTTP side: what is common to all routes, and one module for each slice. Needs `StoresModule` beside it. */
@@ -65,6 +72,7 @@ const common = [
     ClaimsModule,
     ConversationsModule,
     StaffModule,
+    ProfilesModule,
     OperationsModule,
   ],
   providers: common,

@@ -44,6 +44,9 @@ const examples: Record<string, string> = {
   claimId: example.runId,
   conversationId: example.runId,
   approvalId: `${example.runId}.1`,
+  customerId: example.runId,
+  proposalId: example.runId,
+  key: 'contact.channel',
 };
 const routes = () => api.app.get(Routes).known.filter(({ method }) => method !== 'HEAD');
 const addressOf = (path: string, values = examples) =>
@@ -128,6 +131,9 @@ describe('bad input', () => {
       claimId: '{"$gt":""}',
       approvalId: '[$gt]',
       draftId: '$where',
+      customerId: '{"$ne":1}',
+      proposalId: '$gt',
+      key: '$where',
       code: 'x',
     };
     for (const { method, path, spec } of routes()) {

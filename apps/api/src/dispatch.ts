@@ -9,7 +9,7 @@ import type { Paging } from './routes.js';
 /** What a query answers: how it looks, and how far in the log it looks. */
 export interface Read<Answer> {
   readonly answer: Answer;
-  /** Of the record that was read, and of its last event in the log. */
+  /** Of the record that was read, and of its last event in the log; -1 and 0 of one that has no event yet. */
   readonly revision: bigint;
   readonly position: bigint;
 }
@@ -65,7 +65,7 @@ export class Dispatch {
     call.refuseUnasked();
     const { minPosition = position } = call;
     call.reply.header('waymark-position', (minPosition > position ? minPosition : position).toString());
-    call.reply.header('etag', `"${revision}"`);
+    if (revision >= 0n) call.reply.header('etag', `"${revision}"`);
     return answer;
   }
 

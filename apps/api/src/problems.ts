@@ -220,6 +220,31 @@ export const problems = {
     'The approval is based on facts that the run has not recorded. `facts` names them.',
     'Record the facts first.',
   ),
+  // Preferences.
+  'unknown-preference': kind(
+    400,
+    'There is no such preference',
+    'The key is not in the catalogue of preferences; `known` lists the keys that are.',
+    'Use a key of the catalogue.',
+  ),
+  'invalid-preference': kind(
+    400,
+    'The value of the preference cannot be used',
+    'A preference of this key cannot have this value. `errors` says what it may be.',
+    'Correct the value.',
+  ),
+  'proposal-exists': kind(
+    409,
+    'The proposal exists already',
+    'A proposal made under the same idempotency key, more than a day ago, proposes something else.',
+    'Use a new key for a new proposal.',
+  ),
+  'too-many-proposals': kind(
+    409,
+    'Too many proposals wait',
+    'The customer has as many proposals to decide as a profile may hold; `limit` is how many.',
+    'Wait until the customer has decided some.',
+  ),
   // Approvals.
   'approval-open': kind(
     409,
@@ -235,8 +260,8 @@ export const problems = {
   ),
   'already-decided': kind(
     409,
-    'The approval is decided',
-    'The answer says what was decided, by whom and when.',
+    'It is decided already',
+    'The approval, or the proposal, was decided. The answer says what was decided, by whom and when.',
     'Nothing; the first decision stands.',
   ),
   'approval-expired': kind(

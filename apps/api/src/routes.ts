@@ -52,6 +52,9 @@ export const pathParameters: Shape = {
     .toLowerCase()
     .regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[1-9]\d{0,8}$/, 'an approval id'),
   sub: z.string().regex(/^[A-Za-z0-9._@:|+-]{1,128}$/, '1 to 128 of A-Z, a-z, 0-9 and . _ @ : | + -'),
+  customerId: uuid,
+  proposalId: uuid,
+  key: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'a key such as contact.channel'),
   code: z.string().regex(/^[a-z-]{1,64}$/, 'a problem code'),
 };
 

@@ -38,6 +38,6 @@ describe('the projector', () => {
         .get(RunningProjections)
         .statuses()
         .map(({ name }) => name),
-    ).toEqual(['current-checkpoints', 'authoritative-claims', 'staff-register']);
+    ).toEqual(['current-checkpoints', 'authoritative-claims', 'staff-register', 'preference-profiles']);
   });
 });

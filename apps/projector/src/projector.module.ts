@@ -12,6 +12,7 @@ import { Vault } from '#libs/vault';
 import { authoritativeClaims } from '#projections/authoritative-claims';
 import { currentCheckpoints } from '#projections/current-checkpoints';
 import { staffRegister } from '#projections/staff-register';
+import { preferenceProfiles } from '#projections/preference-profiles';
 
 /** The projections that this process keeps up to date: begun with it, drained before its stores are closed. */
 @Injectable()
@@ -24,6 +25,7 @@ export class Projections implements OnApplicationBootstrap, BeforeApplicationShu
       new ProjectionRunner(currentCheckpoints, stores),
       new ProjectionRunner(authoritativeClaims, stores),
       new ProjectionRunner(staffRegister, stores),
+      new ProjectionRunner(preferenceProfiles, stores),
     ];
     for (const runner of this.runners) running.add(runner.status().name, runner);
   }

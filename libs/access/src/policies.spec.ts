@@ -49,6 +49,9 @@ const matrix: Record<PolicyName, { may: Role[]; reads?: Role[]; of?: Subject }> 
   'claims.read-provenance': { may: ['adjuster', 'supervisor'], reads: ['customer'] },
   'staff.list': { may: ['supervisor'] },
   'staff.register': { may: ['supervisor'] },
+  'profiles.read': { may: ['customer'], reads: [] },
+  'profiles.propose': { may: [], reads: ['customer'] },
+  'profiles.own': { may: ['customer'], reads: [] },
   'projections.read': { may: ['operator'] },
 };
 
@@ -104,6 +107,17 @@ describe('policies', () => {
     expect(asked({ standing: ['supervisor'] })).toBe('yes');
     expect(asked({ founding: true })).toBe('yes');
     expect(asked({ founding: true }, 'adjuster')).toBe('forbidden');
+  });
+
+  it('show a profile to the assistant that serves its customer, and to no other', () => {
+    const profile: Subject = { customerId: CUSTOMER, assigned: true };
+    const verdicts = (subject: Subject) =>
+      ['profiles.read', 'profiles.propose', 'profiles.own'].map((name) =>
+        judge(name, who('assistant'), subject),
+      );
+    expect(verdicts(profile)).toEqual(['yes', 'yes', 'forbidden']);
+    expect(verdicts({ ...profile, assigned: false })).toEqual(['hidden', 'hidden', 'hidden']);
+    expect(judge('profiles.read', who('adjuster'), profile)).toBe('hidden');
   });
 
   it('P30: never let an assistant decide, whatever else it is', () => {

@@ -42,6 +42,8 @@ const speaks = (who: Identity, { speaker, ...conversation }: Subject) => {
   if (speaker === 'assistant') return is(who, 'assistant');
   return speaker === 'staff' && is(who, 'adjuster', 'supervisor');
 };
+const readsProfile = (who: Identity, profile: Subject) => isCustomer(who, profile) || serves(who, profile);
+const serves = (who: Identity, { assigned }: Subject) => is(who, 'assistant') && assigned === true;
 
 /** To those who may read the record, no means forbidden; to everyone else the record does not exist. */
 const on =
@@ -91,6 +93,9 @@ export const policies = {
   'staff.list': role('supervisor'),
   'staff.register': (who, { standing = [], founding = false }) =>
     is(who, 'supervisor') && (standing.includes('supervisor') || founding) ? 'yes' : 'forbidden',
+  'profiles.read': on(readsProfile, readsProfile),
+  'profiles.propose': on(readsProfile, serves),
+  'profiles.own': on(readsProfile, isCustomer),
   'projections.read': role('operator'),
 } satisfies Record<string, Policy>;
 

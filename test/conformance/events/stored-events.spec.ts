@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { Json } from '#libs/canonical';
 import type { Decider, DomainEvent } from '#libs/decider';
 import { claimStream } from '#libs/domain/claims';
+import { profileStream } from '#libs/domain/profiles';
 import { runStream } from '#libs/domain/runs';
 import { staffStream } from '#libs/domain/staff';
 import { z } from 'zod';
@@ -33,7 +34,7 @@ function streamOf<State, Event extends DomainEvent>(kind: {
   return { category, events, foldVersion, fold };
 }
 
-const streams = [streamOf(runStream), streamOf(claimStream), streamOf(staffStream)];
+const streams = [streamOf(runStream), streamOf(claimStream), streamOf(staffStream), streamOf(profileStream)];
 
 interface Folded {
   foldVersion: number;

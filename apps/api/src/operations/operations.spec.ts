@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dana, heldRun, notice, operator, RunningApi, stranger, waitingRun, worker } from '#test/api';
 import { claimRefusals } from '#libs/domain/claims';
+import { profileRefusals } from '#libs/domain/profiles';
 import { runRefusals } from '#libs/domain/runs';
 import { Controller, Param } from '@nestjs/common';
 import { problems, problemsPage } from '../problems.js';
@@ -37,7 +38,9 @@ const routes = () => api.app.get(Routes).known.filter(({ method }) => method !==
 describe('problems', () => {
   it('are the same in the rules, in the table and on the page', () => {
     const answeredAsMissing = ['approval-unknown'];
-    const refusals = [...runRefusals, ...claimRefusals].filter((code) => !answeredAsMissing.includes(code));
+    const refusals = [...runRefusals, ...claimRefusals, ...profileRefusals].filter(
+      (code) => !answeredAsMissing.includes(code),
+    );
     expect(Object.keys(problems)).toEqual(expect.arrayContaining(refusals));
     expect(readFileSync('docs/problems.md', 'utf8')).toBe(problemsPage());
   });
@@ -118,6 +121,8 @@ describe('operations', () => {
         position: expect.stringMatching(/^\d+$/) as string,
       },
       { name: 'authoritative-claims' },
+      { name: 'staff-register' },
+      { name: 'preference-profiles' },
     ]);
     expect(codeOf(await api.send('GET', '/v1/projections', { as: dana }))).toEqual([403, 'not-permitted']);
   });

@@ -2,6 +2,7 @@
 import { digestOf } from '#libs/canonical';
 import { receiptNumberOf, type ClaimCommand, type ClaimEvent } from '#libs/domain/claims';
 import { claimIdOf, type LossNotice, type SaltedNotice } from '#libs/domain/losses';
+import type { ProfileEvent } from '#libs/domain/profiles';
 import type { LeaseShown, Party, RunEvent } from '#libs/domain/runs';
 import type { RegisterStaff, StaffEvent } from '#libs/domain/staff';
 
@@ -199,3 +200,29 @@ export const staffChanged: Extract<StaffEvent, { type: 'StaffChanged' }> = {
     changedAt: seconds(60),
   },
 };
+export const proposalId = '7c1d2e3f-4a5b-5c6d-8e7f-901a2b3c4d5e';
+const opened: ProfileEvent = { type: 'ProfileOpened', data: { customerId, openedAt: seconds(700) } };
+const proposed: ProfileEvent = {
+  type: 'PreferenceProposed',
+  data: {
+    proposalId,
+    key: 'contact.channel',
+    value: 'sms',
+    runId,
+    quoteMessageId: 'message-7',
+    proposedBy: people.assistant.sub,
+    proposedAt: seconds(700),
+  },
+};
+const approved: ProfileEvent = {
+  type: 'PreferenceApproved',
+  data: { proposalId, key: 'contact.channel', approvedBy: people.carol.sub, approvedAt: seconds(800) },
+};
+const languageSet: ProfileEvent = {
+  type: 'PreferenceSet',
+  data: { key: 'contact.language', value: 'en', setBy: people.carol.sub, setAt: seconds(900) },
+};
+
+export const proposedProfile: ProfileEvent[] = [opened, proposed];
+/** The customer approved contact by text message, and chose a language. */
+export const approvedProfile: ProfileEvent[] = [...proposedProfile, approved, languageSet];

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { claimEvents } from '#libs/domain/claims';
+import { profileEvents } from '#libs/domain/profiles';
 import { runEvents } from '#libs/domain/runs';
 import { staffEvents } from '#libs/domain/staff';
 import { eventsPage } from './events-page.js';
@@ -11,7 +12,9 @@ describe('docs/events.md', () => {
     expect(readFileSync('docs/events.md', 'utf8')).toBe(page);
   });
 
-  it.each(Object.keys({ ...runEvents, ...claimEvents, ...staffEvents }))('says what %s means', (type) => {
+  const types = Object.keys({ ...runEvents, ...claimEvents, ...staffEvents, ...profileEvents });
+
+  it.each(types)('says what %s means', (type) => {
     expect(page).toMatch(new RegExp(`^### ${type}\n\n[A-Z].+\\.\n\n\\| field`, 'm'));
   });
 

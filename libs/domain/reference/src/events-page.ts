@@ -1,4 +1,5 @@
 import { claimEvents } from '#libs/domain/claims';
+import { profileEvents } from '#libs/domain/profiles';
 import { runEvents } from '#libs/domain/runs';
 import { staffEvents } from '#libs/domain/staff';
 import { z } from 'zod';
@@ -29,6 +30,7 @@ const streams: [string, string, Record<string, z.ZodType>][] = [
   ['Runs', 'run-<tenant>.<runId>', runEvents],
   ['Claims', 'claim-<tenant>.<claimId>', claimEvents],
   ['Staff', 'staff-<tenant>.<sub>', staffEvents],
+  ['Preference profiles', 'profile-<tenant>.<customerId>', profileEvents],
 ];
 
 /** The page about every stored event, as Markdown. */

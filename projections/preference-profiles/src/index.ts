@@ -1,0 +1,3 @@
+export { preferenceProfiles } from './projector.js';
+export { ProfileQueries } from './queries.js';
+export type { PreferenceProfile } from './document.js';
