@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { Config } from '#apps/settings';
-import { type Role, roles } from '#libs/access';
+import { MOST_ACTED_FOR, type Role, roles } from '#libs/access';
 import { CannotStart, complain, inWords } from './failures.js';
 import { runService } from './service.js';
 
@@ -116,6 +116,8 @@ function name(text: string): string {
 }
 
 function addName(text: string, before: string[] | undefined): string[] {
+  if (before?.length === MOST_ACTED_FOR)
+    throw new InvalidArgumentError(`One acts for at most ${MOST_ACTED_FOR} others.`);
   return [...(before ?? []), name(text)];
 }
 

@@ -28,6 +28,9 @@ const subject = z
   .string()
   .regex(/^[A-Za-z0-9._@:|+-]{1,128}$/, 'must be 1 to 128 of A-Z, a-z, 0-9 and . _ @ : | + -');
 
+/** For how many others one bearer can act: all of them stand in every event that the bearer causes. */
+export const MOST_ACTED_FOR = 20;
+
 /** The payload of a token that names a bearer. Roles that Waymark does not know are left out: they grant nothing. */
 export const tokenPayload = z.object({
   sub: subject,
@@ -37,6 +40,6 @@ export const tokenPayload = z.object({
     .max(50)
     .transform((given) => roles.filter((role) => given.includes(role))),
   customer_id: z.uuid().toLowerCase().optional(),
-  act_for: z.array(subject).max(100).default([]),
+  act_for: z.array(subject).max(MOST_ACTED_FOR, `must have at most ${MOST_ACTED_FOR} entries`).default([]),
   exp: z.number(),
 });

@@ -1,4 +1,4 @@
-export { roles } from './identity.js';
+export { MOST_ACTED_FOR, roles } from './identity.js';
 export type { Identity, Role } from './identity.js';
 export { issueToken, KeysUnavailable, TokenReader, Unauthenticated } from './tokens.js';
 export type { TokenContent, TokenRules } from './tokens.js';

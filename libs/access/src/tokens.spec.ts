@@ -96,6 +96,11 @@ describe('tokens', () => {
       async () => issueToken(keys, { ...dana, actFor: ['erin', '\udc00'] }),
       "the token's act_for must be 1 to 128 of",
     ],
+    [
+      'more than twenty acted for',
+      async () => issueToken(keys, { ...dana, actFor: Array.from({ length: 21 }, (_, at) => `s${at}`) }),
+      "the token's act_for must have at most 20 entries",
+    ],
     ['no signature', async () => new UnsecuredJWT({ sub: 'dana' }).encode(), 'the token cannot be verified'],
     ['not a token', async () => 'x', 'the token cannot be verified'],
     ['a book', async () => 'x'.repeat(9000), 'the token is too long'],
@@ -104,6 +109,12 @@ describe('tokens', () => {
     const message = await refusal(token);
     expect(message).toContain(reason);
     if (token.length > 1) expect(message).not.toContain(token);
+  });
+
+  it('may act for twenty, however long their names are', async () => {
+    const actFor = Array.from({ length: 20 }, (_, at) => String(at).padStart(128, 'x'));
+    const token = await issueToken(keys, { ...dana, actFor });
+    expect(await (await reader()).read(token)).toMatchObject({ actFor });
   });
 
   it('refuse a shared secret where a public key is expected', async () => {
