@@ -1,6 +1,3 @@
-import { spawn } from 'node:child_process';
-import { text } from 'node:stream/consumers';
-import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -44,14 +41,14 @@ describe('waymark start', () => {
       string,
     ];
     const outcomes = await Promise.all([
-      startElsewhere({}),
-      startElsewhere({ WAYMARK_DATA: forPort, WAYMARK_PORT: port }),
-      startElsewhere({ WAYMARK_DATA: forEngine, WAYMARK_MONGODB_PORT: enginePort }),
-      startElsewhere({ WAYMARK_DATA: foreign }),
-      startElsewhere({ WAYMARK_PORT: '70000' }),
-      startElsewhere({ WAYMARK_PORT: '1', WAYMARK_MONGODB_PORT: '1' }),
-      startElsewhere({ WAYMARK_DATA: forHost, WAYMARK_HOST: '192.0.2.1' }),
-      startElsewhere({ WAYMARK_DATA: join(foreign, 'thesis.txt', 'data') }),
+      installation.run(['start']),
+      installation.run(['start'], { WAYMARK_DATA: forPort, WAYMARK_PORT: port }),
+      installation.run(['start'], { WAYMARK_DATA: forEngine, WAYMARK_MONGODB_PORT: enginePort }),
+      installation.run(['start'], { WAYMARK_DATA: foreign }),
+      installation.run(['start'], { WAYMARK_PORT: '70000' }),
+      installation.run(['start'], { WAYMARK_PORT: '1', WAYMARK_MONGODB_PORT: '1' }),
+      installation.run(['start'], { WAYMARK_DATA: forHost, WAYMARK_HOST: '192.0.2.1' }),
+      installation.run(['start'], { WAYMARK_DATA: join(foreign, 'thesis.txt', 'data') }),
     ]);
     expect(outcomes).toEqual(
       [
@@ -72,7 +69,7 @@ describe('waymark start', () => {
 
   it('prints a token and nothing else while it runs', async () => {
     const args = ['token', '--role', 'adjuster', '--sub', 'dana', '--tenant', 'acme'];
-    const { status, out, err } = await run(args, {});
+    const { status, out, err } = await installation.run(args);
     expect({ status, err }).toEqual({ status: 0, err: '' });
     expect(out).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
     const payload = JSON.parse(Buffer.from(out.split('.')[1] ?? '', 'base64url').toString()) as object;
@@ -82,9 +79,9 @@ describe('waymark start', () => {
   it('issues no token for nobody, nor where no server ever was', async () => {
     const customer = ['token', '--role', 'customer', '--tenant', 'acme', '--sub'];
     const outcomes = await Promise.all([
-      run([...customer, ''], {}),
-      run([...customer, 'erin'], {}),
-      run(['token', '--role', 'adjuster', '--tenant', 'acme', '--sub', 'dana'], {
+      installation.run([...customer, '']),
+      installation.run([...customer, 'erin']),
+      installation.run(['token', '--role', 'adjuster', '--tenant', 'acme', '--sub', 'dana'], {
         WAYMARK_DATA: join(installation.data, 'none'),
       }),
     ]);
@@ -122,19 +119,6 @@ describe('waymark start', () => {
     server = await installation.start(server.ports);
     expect((await call('GET', `${server.url}/health/ready`)).status).toBe(200);
   });
-
-  const startElsewhere = (settings: Record<string, string>) => run(['start'], settings);
-
-  /** Runs the program to its end; resolves when all that it started has closed its outputs, too. */
-  async function run(args: string[], settings: Record<string, string>) {
-    const child = spawn(process.execPath, [installation.program, ...args], {
-      env: { ...installation.environment(), ...settings },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const closed = once(child, 'close') as Promise<[number | null]>;
-    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
-    return { status: (await closed)[0], out, err };
-  }
 });
 
 /** Waits for a connection to end: a killed process ends those it held. */

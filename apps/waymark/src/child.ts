@@ -54,7 +54,7 @@ export class Child<Ready> {
       child.once('exit', (code, signal) => {
         this.running = undefined;
         if (ready) this.ended(`the ${this.name} process ended (${signal ?? `exit code ${code}`})`);
-        else reject(new CannotStart(failure));
+        else reject(new CannotStart(signal === null ? failure : `${failure}: it was ended by ${signal}`));
       });
     });
   }

@@ -56,8 +56,28 @@ export function needDataFolder(folder: string): Promise<void> {
   });
 }
 
+/** What the engines may write before they answer anything, in bytes. */
+const ROOM = 256 * 1024;
+
+/**
+ * Makes sure that the folder takes what engines write as they open: one that maps its files dies without a word where
+ * they cannot grow.
+ *
+ * @throws CannotStart where there is no room, or nothing may be written.
+ */
+export function needRoom(folder: string): Promise<void> {
+  return naming(folder, async () => {
+    const probe = join(folder, `room.${randomUUID()}`);
+    try {
+      await writeFile(probe, Buffer.alloc(ROOM, 1), { flush: true });
+    } finally {
+      await rm(probe, { force: true });
+    }
+  });
+}
+
 /** What the operating system refuses becomes a line that names the folder and its setting. */
-async function naming<Result>(folder: string, work: () => Promise<Result>): Promise<Result> {
+export async function naming<Result>(folder: string, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();
   } catch (error) {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { Config } from '#apps/settings';
 import * as documents from '#libs/embedded/document-store';
 import * as events from '#libs/embedded/event-store';
-import { claim, openDataFolder } from './data-folder.js';
+import { claim, naming, needRoom, openDataFolder } from './data-folder.js';
 import { CannotStart } from './failures.js';
 import { checkPort } from './ports.js';
 import type { Service } from './service.js';
@@ -24,6 +24,7 @@ const PATIENCE_MS = 3_000;
 /** Opens the embedded engines on their parts of the data folder, which nobody else may then open. */
 export async function startEngines(config: Config, wanted: EnginesWanted): Promise<Service<EngineUrls>> {
   await openDataFolder(config.dataFolder);
+  await needRoom(config.dataFolder);
   const engines: { close(): Promise<void> }[] = [];
   const close = async () => {
     await Promise.all(engines.map((engine) => engine.close()));
@@ -68,7 +69,7 @@ interface Engine {
   close(): Promise<void>;
 }
 
-/** Claims an engine's part and opens it; what the person who starts it can mend is said in one line. */
+/** Claims an engine's part and opens it; what the person who starts it can mend, or must know, is one line. */
 async function claimed(
   dataFolder: string,
   part: 'event-store' | 'document-store',
@@ -77,7 +78,7 @@ async function claimed(
 ): Promise<Engine> {
   const { release } = await claim(dataFolder, part, PATIENCE_MS);
   try {
-    const engine = await begin(join(dataFolder, part));
+    const engine = await naming(dataFolder, () => opened(part, join(dataFolder, part), begin));
     const close = async () => {
       await engine.close();
       await release();
@@ -89,6 +90,30 @@ async function claimed(
       throw new CannotStart(error.message, { cause: error });
     throw error;
   }
+}
+
+/** @throws CannotStart where what is stored is not what was written. */
+async function opened(
+  part: string,
+  folder: string,
+  begin: (folder: string) => Promise<Engine>,
+): Promise<Engine> {
+  try {
+    return await begin(folder);
+  } catch (error) {
+    const damage = damageOf(error, folder);
+    if (damage === undefined) throw error;
+    const line = `the ${part.replace('-', ' ')} in ${folder} cannot be opened: ${damage}; restore the data folder from a backup`;
+    throw new CannotStart(line, { cause: error });
+  }
+}
+
+/** What is wrong with stored bytes: the event store's finding, a file that is gone, or LMDB's, whose errors bear numbers. */
+function damageOf(error: unknown, folder: string): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { code, path = '', message } = error as { code?: unknown; path?: string; message: string };
+  if (code === 'ENOENT' && path.startsWith(join(folder, '/'))) return `${path} is missing`;
+  return error instanceof events.DamagedLog || typeof code === 'number' ? message : undefined;
 }
 
 type ErrorClass = abstract new (...args: never[]) => Error;

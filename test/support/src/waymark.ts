@@ -1,7 +1,9 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { Config } from '#apps/settings';
 import { type Launched, launch, type Running, tokenIssuer } from '#apps/waymark';
 import { type Answered, call } from './http.js';
@@ -15,6 +17,13 @@ export interface Who {
   tenant?: string;
   customer?: string;
   actFor?: string[];
+}
+
+/** A command that ended: its exit status, and what it said. */
+export interface Ran {
+  status: number | null;
+  out: string;
+  err: string;
 }
 
 /** A request made as somebody. */
@@ -47,8 +56,9 @@ export class Installation {
     readonly program: string,
   ) {}
 
-  static async create(): Promise<Installation> {
-    return new Installation(await mkdtemp(join(tmpdir(), 'waymark-test-')), waymarkProgram());
+  /** In a temporary folder, or in one that is given: there or not, it is removed in the end. */
+  static async create(data?: string): Promise<Installation> {
+    return new Installation(data ?? (await mkdtemp(join(tmpdir(), 'waymark-test-'))), waymarkProgram());
   }
 
   /** Starts a server; on free ports by default. `WAYMARK_TEST_LOG=1` shows what it says. */
@@ -61,6 +71,22 @@ export class Installation {
     return this.launch<{ eventStoreUrl?: string; mongoUrl?: string }>(['engines', ...args], environment);
   }
 
+  /** Runs the program to its end; resolves when all that it started has closed its outputs, too. */
+  async run(
+    args: string[],
+    settings: Record<string, string> = {},
+    as: { uid?: number; gid?: number } = {},
+  ): Promise<Ran> {
+    const child = spawn(process.execPath, [this.program, ...args], {
+      env: { ...this.environment(), ...settings },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      ...as,
+    });
+    const closed = once(child, 'close') as Promise<[number | null]>;
+    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    return { status: (await closed)[0], out, err };
+  }
+
   async token(role: Role | Role[], { sub, tenant = 'acme', customer, actFor }: Who = {}): Promise<string> {
     this.issue ??= await tokenIssuer(Config.from({ WAYMARK_DATA: this.data }));
     const roles = [role].flat();
@@ -70,7 +96,7 @@ export class Installation {
   /** Kills what still runs, and removes the folder. */
   async remove(): Promise<void> {
     await Promise.all([...this.launched].map((each) => each.kill()));
-    await rm(this.data, { recursive: true });
+    await rm(this.data, { recursive: true, force: true });
   }
 
   /** The environment in which it runs. */
