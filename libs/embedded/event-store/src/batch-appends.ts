@@ -1,10 +1,10 @@
-import type { ServerDuplexStream } from '@grpc/grpc-js';
 import { batchFailure, batchNoEvents, batchRefusal } from './batch-answers.js';
 import { type BatchOptions, decodeBatchRequest } from './batch-request.js';
 import { invalidArgument, messageOf } from './errors.js';
 import type { OpenCalls, Outlet } from './outlet.js';
 import { countedSize, proposed, refusesWrites, streamName } from './proposed.js';
 import type { ProposedEvent } from './record.js';
+import type { RpcCall } from './rpc-call.js';
 import type { Answer, EventStore } from './store.js';
 import { encodeBatchSuccess } from './wire.js';
 
@@ -32,7 +32,7 @@ export class BatchAppendCall {
   private paused = false;
 
   constructor(
-    private readonly call: ServerDuplexStream<Buffer, Buffer>,
+    private readonly call: RpcCall<Buffer, Buffer>,
     private readonly store: EventStore,
     private readonly maxAppendBytes: number,
     calls: OpenCalls,

@@ -1,4 +1,4 @@
-import type { ServerReadableStream, sendUnaryData } from '@grpc/grpc-js';
+import type { sendUnaryData } from '@grpc/grpc-js';
 import {
   accessDenied,
   failureOf,
@@ -17,13 +17,11 @@ import {
 } from './proposed.js';
 import { shared, streams } from './protocol.js';
 import type { ProposedEvent } from './record.js';
+import type { RpcCall } from './rpc-call.js';
 import type { Answer, EventStore } from './store.js';
 import type { Expected } from './streams.js';
 
-type AppendCall = ServerReadableStream<
-  InstanceType<typeof streams.AppendReq>,
-  InstanceType<typeof streams.AppendResp>
->;
+type AppendCall = RpcCall<InstanceType<typeof streams.AppendReq>, InstanceType<typeof streams.AppendResp>>;
 type AppendCallback = sendUnaryData<InstanceType<typeof streams.AppendResp>>;
 
 /** `Streams/Append`, section 2.1: options, then one message an event; a wrong expected version is an answer. */
@@ -56,7 +54,7 @@ export function classicAppend(
       finish(failureOf(error));
     }
   });
-  call.on('error', () => (done = true));
+  call.on('cancelled', () => (done = true));
   call.on('end', () => {
     if (done) return;
     if (!target) return finish(invalidArgument('the first message of an append must carry its options'));

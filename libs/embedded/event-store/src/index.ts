@@ -1,4 +1,4 @@
 export { FolderInUse, ForeignFolder } from './folder.js';
 export { DamagedLog } from './segments.js';
-export { PortTaken } from './server.js';
+export { PortTaken } from './rpc-server.js';
 export { type EventStoreOptions, type RunningEventStore, startEventStore } from './start.js';

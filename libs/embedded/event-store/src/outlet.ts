@@ -1,10 +1,15 @@
-import type { ServerWritableStream, ServerDuplexStream } from '@grpc/grpc-js';
 import type { Failure } from './errors.js';
 
-type Call = ServerWritableStream<unknown, Buffer> | ServerDuplexStream<unknown, Buffer>;
+/** What of an `RpcCall` is needed here. */
+interface Call {
+  on(event: 'cancelled' | 'drain', listener: () => void): unknown;
+  emit(event: 'error', failure: Failure): boolean;
+  write(message: Buffer): boolean;
+  end(): unknown;
+}
 
 /**
- * The answering side of a streaming call. Nothing is queued here beyond what gRPC itself holds (16 messages): a
+ * The answering side of a streaming call. Nothing is queued here beyond what the call itself holds (64 KiB): a
  * writer that finds `full` waits for `room`. After the client left or the call was failed, writes do nothing.
  */
 export class Outlet {
@@ -16,8 +21,6 @@ export class Outlet {
   constructor(private readonly call: Call) {
     const close = (): void => this.close();
     call.on('cancelled', close);
-    call.on('close', close);
-    call.on('error', close);
     call.on('drain', () => {
       this.full = false;
       this.release();

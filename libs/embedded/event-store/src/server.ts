@@ -1,14 +1,5 @@
-import {
-  Server,
-  ServerCredentials,
-  type ServerDuplexStream,
-  type ServerReadableStream,
-  type ServerUnaryCall,
-  type ServerWritableStream,
-  type sendUnaryData,
-} from '@grpc/grpc-js';
+import type { sendUnaryData } from '@grpc/grpc-js';
 import { randomUUID } from 'node:crypto';
-import { createServer } from 'node:net';
 import { BatchAppendCall } from './batch-appends.js';
 import { classicAppend, expectedOf } from './classic-appends.js';
 import {
@@ -20,7 +11,6 @@ import {
   unavailable,
   wrongExpectedVersion,
 } from './errors.js';
-import { isErrno } from './folder.js';
 import { OpenCalls, type Outlet } from './outlet.js';
 import { InvalidRequest, refusesWrites, streamName } from './proposed.js';
 import {
@@ -35,37 +25,18 @@ import {
 import { type ReadOptions, readAll, readStream } from './reads.js';
 import type { Answer, EventStore } from './store.js';
 import { type Expected, isMetadataStream } from './streams.js';
+import type { RpcCall } from './rpc-call.js';
+import { RpcServer } from './rpc-server.js';
 import { subscribe } from './subscriptions.js';
 
 /** What the server says it is; clients of this protocol choose their paths by the method list, not by this. */
 const SERVER_VERSION = '23.10.8';
 /** A chunk of a batched append is up to 3 MiB and one event. */
 const RECEIVE_LIMIT = 20 * 1024 * 1024;
-const CONCURRENT_CALLS = 10_000;
-/** How long open calls may take to end when stopping: milliseconds. */
-const STOP_LIMIT = 2000;
+const CALLS_PER_CONNECTION = 10_000;
+const CONNECTIONS = 1000;
 
-/** The port is taken by another program. Nothing was opened. */
-export class PortTaken extends Error {
-  override readonly name = 'PortTaken';
-}
-
-/** Says that a port is taken in our own words, before gRPC says it in its own on the console. */
-function probe(host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', (error) =>
-      reject(
-        isErrno(error, 'EADDRINUSE')
-          ? new PortTaken(`port ${port} on ${host} is taken by another program`, { cause: error })
-          : error,
-      ),
-    );
-    server.listen(port, host, () => server.close((error) => (error ? reject(error) : resolve())));
-  });
-}
-
-type ReadCall = ServerWritableStream<InstanceType<typeof streams.ReadReq>, Buffer>;
+type ReadCall = RpcCall<InstanceType<typeof streams.ReadReq>, Buffer>;
 type DeleteReq = InstanceType<typeof streams.DeleteReq> | InstanceType<typeof streams.TombstoneReq>;
 type DeleteResp = InstanceType<typeof streams.DeleteResp> | InstanceType<typeof streams.TombstoneResp>;
 type Run = (name: string, expected: Expected) => Promise<Answer>;
@@ -82,10 +53,10 @@ const SERVICES = [STREAMS, featuresService.ServerFeaturesService, gossipService.
 
 /** Serves one store over gRPC. Everything that is not implemented answers UNIMPLEMENTED by itself. */
 export class StoreServer {
-  private readonly server = new Server({
-    'grpc.max_receive_message_length': RECEIVE_LIMIT,
-    'grpc.max_send_message_length': -1,
-    'grpc.max_concurrent_streams': CONCURRENT_CALLS,
+  private readonly server = new RpcServer({
+    receiveBytes: RECEIVE_LIMIT,
+    callsPerConnection: CALLS_PER_CONNECTION,
+    connections: CONNECTIONS,
   });
   private readonly calls = new OpenCalls();
   private stopping = false;
@@ -100,7 +71,7 @@ export class StoreServer {
     this.server.addService(STREAMS, {
       read: (call: ReadCall) => void this.read(call),
       append: (...args: Parameters<StoreServer['append']>) => this.append(...args),
-      batchAppend: (call: ServerDuplexStream<Buffer, Buffer>) =>
+      batchAppend: (call: RpcCall<Buffer, Buffer>) =>
         void new BatchAppendCall(call, this.store, this.maxAppendBytes, this.calls),
       delete: this.deletion((name, expected) => this.store.delete(name, expected), deleteResponse),
       tombstone: this.deletion((name, expected) => this.store.tombstone(name, expected), tombstoneResponse),
@@ -116,15 +87,7 @@ export class StoreServer {
 
   /** Answers the port that it listens on. Throws `PortTaken`. */
   async listen(port: number): Promise<number> {
-    await probe(this.host, port);
-    const address = this.host.includes(':') ? `[${this.host}]` : this.host;
-    return new Promise((resolve, reject) => {
-      this.server.bindAsync(`${address}:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
-        if (error) return reject(error);
-        this.port = bound;
-        resolve(bound);
-      });
-    });
+    return (this.port = await this.server.listen(port, this.host));
   }
 
   /** Refuses what is new, lets queued appends be answered, then ends every open call with UNAVAILABLE. */
@@ -132,16 +95,7 @@ export class StoreServer {
     this.stopping = true;
     await this.store.drain();
     this.calls.failAll(unavailable('the event store is stopping'));
-    await new Promise<void>((resolve) => {
-      const force = setTimeout(() => {
-        this.server.forceShutdown();
-        resolve();
-      }, STOP_LIMIT);
-      this.server.tryShutdown(() => {
-        clearTimeout(force);
-        resolve();
-      });
-    });
+    await this.server.stop();
   }
 
   private async read(call: ReadCall): Promise<void> {
@@ -170,10 +124,7 @@ export class StoreServer {
   }
 
   private append(
-    call: ServerReadableStream<
-      InstanceType<typeof streams.AppendReq>,
-      InstanceType<typeof streams.AppendResp>
-    >,
+    call: RpcCall<InstanceType<typeof streams.AppendReq>, InstanceType<typeof streams.AppendResp>>,
     callback: sendUnaryData<InstanceType<typeof streams.AppendResp>>,
   ): void {
     if (this.stopping) callback(unavailable('the event store is stopping'));
@@ -182,7 +133,7 @@ export class StoreServer {
 
   /** Delete and tombstone have the same request and answer but for their names. */
   private deletion(run: Run, response: (position: string) => DeleteResp) {
-    return (call: ServerUnaryCall<DeleteReq, DeleteResp>, callback: sendUnaryData<DeleteResp>): void => {
+    return (call: RpcCall<DeleteReq, DeleteResp>, callback: sendUnaryData<DeleteResp>): void => {
       void this.delete(call.request, run).then(
         (position) => callback(null, response(String(position))),
         (error: unknown) => callback(failureOf(error)),

@@ -2,7 +2,6 @@ import { EventEmitter } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ServerWritableStream } from '@grpc/grpc-js';
 import { Outlet } from './outlet.js';
 import { shared, streams } from './protocol.js';
 import { EventStore } from './store.js';
@@ -19,7 +18,7 @@ class SlowCall extends EventEmitter {
     return --this.credit > 0;
   }
   end(): void {
-    this.emit('close');
+    this.emit('cancelled');
   }
   take(credit: number): void {
     this.credit = credit;
@@ -58,7 +57,7 @@ it('fetches no page for a client that takes nothing, and holds one page for it a
   await store.append('slow', 'no_stream', events);
   const pages = jest.spyOn(store.reader, 'allPage');
   const call = new SlowCall(4);
-  const outlet = new Outlet(call as unknown as ServerWritableStream<unknown, Buffer>);
+  const outlet = new Outlet(call);
   const ended = subscribe(store, everything(), outlet);
   await turns(20);
   expect(call.taken).toHaveLength(4);
