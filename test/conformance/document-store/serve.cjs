@@ -7,7 +7,10 @@ const { transformSync } = require('@swc/core');
 const resolveFilename = Module._resolveFilename;
 Module._resolveFilename = function (request, parent, ...rest) {
   const source =
-    request.startsWith('.') && parent && resolve(dirname(parent.filename), request.replace(/\.js$/, '.ts'));
+    request.startsWith('.') &&
+    request.endsWith('.js') &&
+    parent &&
+    resolve(dirname(parent.filename), request.replace(/\.js$/, '.ts'));
   return source && existsSync(source) ? source : resolveFilename.call(this, request, parent, ...rest);
 };
 Module._extensions['.ts'] = (module, filename) => {

@@ -40,6 +40,8 @@ export class Engine {
   readonly cursors = new Cursors();
   readonly locks = new Locks();
   readonly writer = new Writer();
+  /** Open connections, as the server counts them. */
+  connections = 0;
   private readonly timer: NodeJS.Timeout;
 
   private constructor(folder: string, onNotice: (notice: string) => void) {

@@ -1,5 +1,5 @@
-/** Error codes of MongoDB that this store answers, with the names drivers and people know them by. */
-const names = {
+/** Error codes of MongoDB that this store answers, with the names drivers and people know them by; others are `Location` and number. */
+const names: Readonly<Record<number, string>> = {
   1: 'InternalError',
   2: 'BadValue',
   9: 'FailedToParse',
@@ -37,30 +37,32 @@ const names = {
   256: 'TransactionCommitted',
   292: 'QueryExceededMemoryLimitNoDiskUseAllowed',
   263: 'OperationNotSupportedInTransaction',
+  11: 'UserNotFound',
+  13: 'Unauthorized',
+  18: 'AuthenticationFailed',
+  31: 'RoleNotFound',
+  121: 'DocumentValidationFailure',
+  168: 'InvalidPipelineOperator',
+  241: 'ConversionFailure',
   10334: 'BSONObjectTooLarge',
   11000: 'DuplicateKey',
   17280: 'KeyTooLong',
   40415: 'IDLUnknownField',
-  31253: 'Location31253',
-  31254: 'Location31254',
-  40324: 'Location40324',
-} as const;
-
-export type ErrorCode = keyof typeof names;
+};
 
 /** A refusal that travels to the client as `{ok: 0, code, codeName, errmsg, ...details}` and leaves no trace in the data. */
 export class StoreError extends Error {
   readonly codeName: string;
 
   constructor(
-    readonly code: ErrorCode,
+    readonly code: number,
     message: string,
     /** Fields of the answer beside the code, such as `keyPattern`. */
     readonly details: Readonly<Record<string, unknown>> = {},
     readonly labels: readonly string[] = [],
   ) {
     super(message);
-    this.codeName = names[code];
+    this.codeName = names[code] ?? `Location${code}`;
   }
 }
 

@@ -111,7 +111,11 @@ export async function listen(
   const server = createServer((socket) => {
     const connection = new Connection(engine, socket, onNotice);
     connections.add(connection);
-    void connection.done.then(() => connections.delete(connection));
+    engine.connections = connections.size;
+    void connection.done.then(() => {
+      connections.delete(connection);
+      engine.connections = connections.size;
+    });
   });
   server.maxConnections = maximumConnections;
   await bind(server, host, port);

@@ -14,7 +14,7 @@ interface Decimal {
   readonly exponent: number;
 }
 
-const decimalText = (value: Value): string =>
+export const decimalText = (value: Value): string =>
   new Decimal128(value.bytes.subarray(value.at, value.at + 16)).toString();
 
 /** The number as a double: exact for Int32 and Double, nearest for Int64 and Decimal128. */
@@ -92,4 +92,22 @@ function toRemainder({ coefficient, exponent }: Decimal): Remainder | undefined 
   const negative = coefficient < 0n;
   const all = (negative ? -coefficient : coefficient).toString();
   return { negative, magnitude: all.length + exponent, digits: all.replace(/0+$/, '') };
+}
+
+export function int32Value(value: number): Value {
+  const bytes = Buffer.allocUnsafe(4);
+  bytes.writeInt32LE(value);
+  return { type: BsonType.int32, bytes, at: 0 };
+}
+
+export function int64Value(value: bigint): Value {
+  const bytes = Buffer.allocUnsafe(8);
+  bytes.writeBigInt64LE(value);
+  return { type: BsonType.int64, bytes, at: 0 };
+}
+
+export function doubleValue(value: number): Value {
+  const bytes = Buffer.allocUnsafe(8);
+  bytes.writeDoubleLE(value);
+  return { type: BsonType.double, bytes, at: 0 };
 }

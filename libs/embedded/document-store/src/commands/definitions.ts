@@ -1,31 +1,101 @@
 import { StoreError, notSupported } from '../errors.js';
-import { encodePlain, Raw } from '../bson/encode.js';
+import { encodePlain, Raw, toValue } from '../bson/encode.js';
 import * as options from '../bson/options.js';
 import { toDouble } from '../bson/numbers.js';
-import { BsonType, documentValue, fieldsOf, isNumber, textOf, type Value } from '../bson/values.js';
+import {
+  BsonType,
+  documentValue,
+  field,
+  fieldsOf,
+  isNumber,
+  textOf,
+  valueBytes,
+  type Value,
+} from '../bson/values.js';
 import type { Engine, Reply, Request } from '../engine.js';
 import { compileFilter } from '../query/match.js';
 import { find } from '../query/find.js';
 import { sameKey } from '../query/planner.js';
-import { indexFields, type Collection, type Index, type IndexDefinition } from '../storage/catalogue.js';
+import {
+  indexFields,
+  noOptions,
+  type Collection,
+  type Index,
+  type IndexDefinition,
+} from '../storage/catalogue.js';
 import type { Layer } from '../storage/layers.js';
 import { Unit } from '../storage/unit.js';
 import { atOnce, type Work } from '../work.js';
 import type { Command } from './dispatch.js';
+import { validatorOf } from './validators.js';
 import { emptyDocument, namespaceOf } from './writes.js';
 
 const maximumIndexes = 64;
 
+const validation = ['validator', 'validationLevel', 'validationAction'];
+
+/** The collection options a command gives, over those that stood before. */
+function optionsOf(command: Value, before: Value = noOptions): Value {
+  const given = validation.flatMap((name): [string, Raw][] => {
+    const value = options.present(command, name) ?? field(before, name);
+    return value ? [[name, new Raw(value)]] : [];
+  });
+  if (given.length === 0) return noOptions;
+  const made = toValue(Object.fromEntries(given));
+  validatorOf(made);
+  return made;
+}
+
 function create(engine: Engine, request: Request): Promise<Reply> {
   const namespace = namespaceOf(request);
+  const wanted = optionsOf(request.command);
   return engine.define((layer) =>
     atOnce((): Reply => {
-      if (engine.catalogue.get(namespace))
-        throw new StoreError(48, `Collection ${namespace} already exists.`);
-      engine.catalogue.install(engine.catalogue.build(namespace), layer);
+      const known = engine.catalogue.get(namespace);
+      if (known && valueBytes(known.options).equals(valueBytes(wanted))) return { ok: 1 };
+      if (known) throw new StoreError(48, `Collection ${namespace} already exists.`);
+      engine.catalogue.install({ ...engine.catalogue.build(namespace), options: wanted }, layer);
       return { ok: 1 };
     }),
   );
+}
+
+/** Changes the validator; documents that are there are not looked at. */
+function collMod(engine: Engine, request: Request): Promise<Reply> {
+  const namespace = namespaceOf(request);
+  return engine.define((layer) =>
+    atOnce((): Reply => {
+      const collection = engine.catalogue.get(namespace);
+      if (!collection) throw new StoreError(26, `ns does not exist: ${namespace}`);
+      engine.catalogue.replaceOptions(collection, optionsOf(request.command, collection.options), layer);
+      return { ok: 1 };
+    }),
+  );
+}
+
+/** A collection takes another name, in this database or another; with `dropTarget` it takes the place of what is there. */
+async function renameCollection(engine: Engine, { command, database }: Request): Promise<Reply> {
+  if (database !== 'admin')
+    throw new StoreError(13, 'renameCollection may only be run against the admin database.');
+  const [from, to] = [
+    options.text(command, 'renameCollection') ?? '',
+    options.text(command, 'to') ?? none('to'),
+  ];
+  if (from === to) throw new StoreError(20, `Can't rename a collection to itself`);
+  const dropTarget = options.flag(command, 'dropTarget') === true;
+  const gone = await engine.define((layer) =>
+    atOnce(() => {
+      const source = engine.catalogue.get(from);
+      if (!source) throw new StoreError(26, `Source collection ${from} does not exist`);
+      const target = engine.catalogue.get(to);
+      if (target && !dropTarget) throw new StoreError(48, 'target namespace exists');
+      if (target) engine.catalogue.remove(target, layer);
+      engine.catalogue.rename(source, to, layer);
+      return target;
+    }),
+  );
+  if (gone) await engine.catalogue.free(tablesOf(gone));
+  return { ok: 1 };
 }
 
 const tablesOf = ({ records, indexes }: Collection) => [records, ...indexes.map(({ table }) => table)];
@@ -210,14 +280,25 @@ function listCollections(engine: Engine, { command, database }: Request): Reply 
   const firstBatch = engine.catalogue
     .all()
     .filter((collection) => collection.database === database)
-    .map(({ name, indexes }) => {
+    .map(({ name, indexes, options: given, uuid }) => {
       const idIndex = { v: 2, key: new Raw((indexes[0] as Index).key), name: '_id_' };
-      const full = { name, type: 'collection', options: {}, info: { readOnly: false }, idIndex };
+      const full = {
+        name,
+        type: 'collection',
+        options: new Raw(given),
+        info: { readOnly: false, uuid: uuidValue(uuid) },
+        idIndex,
+      };
       return { full: encodePlain(full), short: { name, type: 'collection' } };
     })
     .filter(({ full }) => test(documentValue(full)))
     .map(({ full, short }) => (nameOnly ? short : Raw.document(full)));
   return { cursor: { id: 0n, ns: `${database}.$cmd.listCollections`, firstBatch }, ok: 1 };
+}
+
+function uuidValue(text: string): Raw {
+  const bytes = Buffer.concat([Buffer.from([16, 0, 0, 0, 4]), Buffer.from(text.replaceAll('-', ''), 'hex')]);
+  return new Raw({ type: BsonType.binary, bytes, at: 0 });
 }
 
 function listDatabases(engine: Engine, { command }: Request): Reply {
@@ -236,7 +317,9 @@ function listDatabases(engine: Engine, { command }: Request): Reply {
 }
 
 export const definitionCommands: Readonly<Record<string, Command>> = {
-  create: { fields: '', run: create },
+  create: { fields: 'validator validationLevel validationAction', run: create },
+  collMod: { fields: 'validator validationLevel validationAction', run: collMod },
+  renameCollection: { fields: 'to dropTarget', run: renameCollection },
   drop: { fields: '', run: drop },
   dropDatabase: { fields: '', run: dropDatabase },
   createIndexes: { fields: 'indexes commitQuorum', run: createIndexes },

@@ -13,8 +13,11 @@ import {
 } from '../bson/values.js';
 import { tooOld, type Engine, type Peer, type Reply, type Request } from '../engine.js';
 import type { Session, Transaction } from '../storage/sessions.js';
+import { checkCollation } from './collation.js';
 import { definitionCommands } from './definitions.js';
+import { explainCommands } from './explain.js';
 import { handshakeCommands } from './handshake.js';
+import { statisticsCommands } from './statistics.js';
 import { readCommands } from './reads.js';
 import { validateCommands } from './validate.js';
 import { transactionCommands } from './transactions.js';
@@ -38,6 +41,8 @@ export const commands: Readonly<Record<string, Command>> = {
   ...definitionCommands,
   ...transactionCommands,
   ...validateCommands,
+  ...explainCommands,
+  ...statisticsCommands,
 };
 
 /** Fields any command may carry. */
@@ -53,19 +58,35 @@ const knownFields = new Map(
 
 /** Options MongoDB has and this store does not: their presence is refused, with their name. */
 const leftOut = new Set(
-  `collation let arrayFilters validator validationLevel validationAction capped timeseries viewOn
-  max min returnKey showRecordId tailable awaitData allowDiskUse encryptionInformation size
-  clusteredIndex expireAfterSeconds changeStreamPreAndPostImages mapReduce needsMerge sampleRate`.split(
-    /\s+/,
-  ),
+  `let capped timeseries viewOn pipeline max min returnKey showRecordId tailable awaitData encryptionInformation size
+  clusteredIndex expireAfterSeconds changeStreamPreAndPostImages needsMerge sampleRate storageEngine
+  indexOptionDefaults hidden`.split(/\s+/),
 );
+
+/** Commands MongoDB has and this store leaves out on purpose, with what they stand for. */
+export const refusedCommands: ReadonlyMap<string, string> = new Map([
+  ['mapReduce', 'map-reduce'],
+  ['mapreduce', 'map-reduce'],
+  ['$eval', 'server-side JavaScript'],
+  ['eval', 'server-side JavaScript'],
+  ['geoSearch', 'geo search'],
+  ['shardCollection', 'sharding'],
+  ['enableSharding', 'sharding'],
+  ['addShard', 'sharding'],
+  ['split', 'sharding'],
+  ['moveChunk', 'sharding'],
+  ['createSearchIndexes', 'search indexes'],
+  ['bulkWrite', 'the bulkWrite command over several collections'],
+]);
 
 export async function dispatch(engine: Engine, peer: Peer, command: Value): Promise<Reply> {
   const name = firstName(command);
   const handler = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (!handler && refusedCommands.has(name)) throw notSupported(refusedCommands.get(name) ?? name);
   if (!handler) throw new StoreError(59, `no such command: '${name}'`);
   checkFields(command, name, handler);
   checkConcerns(command);
+  checkCollation(command);
   const request = contextOf(engine, peer, command, name, handler);
   const { transaction } = request;
   if (!transaction) return handler.run(engine, request);

@@ -16,7 +16,7 @@ export const maximumMessage = 48_000_000;
 export const maximumBatch = 1_000;
 
 const wireVersion = 25;
-const version = '8.0.0';
+export const version = '8.0.0';
 const electionId = new Raw(newObjectId());
 
 /**

@@ -1,20 +1,22 @@
-import { StoreError, notSupported } from '../errors.js';
+import { StoreError } from '../errors.js';
 import { Raw, type PlainDocument } from '../bson/encode.js';
 import * as options from '../bson/options.js';
 import { toInteger } from '../bson/numbers.js';
 import { keyText } from '../bson/order.js';
 import { BsonType, documentValue, fieldsOf, missing } from '../bson/values.js';
 import type { Engine, Reply, Request } from '../engine.js';
-import { aggregate, asDocuments } from '../query/aggregate.js';
+import { asDocuments } from '../query/streams.js';
 import { find } from '../query/find.js';
 import { compileFilter } from '../query/match.js';
 import { compileProjection } from '../query/project.js';
 import { parsePath, somePathValue } from '../query/paths.js';
-import { plan } from '../query/planner.js';
+import type { Collection } from '../storage/catalogue.js';
 import { MovingView, type Cursor, type Documents } from '../storage/cursors.js';
 import type { View } from '../storage/layers.js';
 import type { Work } from '../work.js';
 import type { Command } from './dispatch.js';
+import { aggregated } from './aggregated.js';
+import { explained } from './explain.js';
 import { emptyDocument, namespaceOf } from './writes.js';
 
 const defaultBatch = 101;
@@ -24,23 +26,28 @@ function openCursor(
   engine: Engine,
   request: Request,
   namespace: string,
-  documents: (view: View) => Documents,
+  documents: (view: View, used: (collection: Collection) => void) => Documents,
   size: number,
   single: boolean,
 ): Promise<Reply> {
   const view = new MovingView();
   const collection = engine.collection(request, namespace);
-  const changedAt = collection?.changedAt;
+  const used = new Map<Collection, number>();
+  const use = (other: Collection): void => void used.set(other, other.changedAt);
+  if (collection) use(collection);
+  const unchanged = ([other, changedAt]: [Collection, number]): boolean =>
+    engine.catalogue.get(other.namespace) === other && other.changedAt === changedAt;
   const cursor: Cursor = {
     namespace,
     view,
-    documents: documents(view),
+    documents: documents(view, use),
     transaction: request.transaction,
     session: request.session?.id,
     isValid: () =>
       request.transaction
         ? request.transaction.state === 'open'
-        : engine.catalogue.get(namespace) === collection && collection?.changedAt === changedAt,
+        : (collection !== undefined || engine.catalogue.get(namespace) === undefined) &&
+          [...used].every(unchanged),
   };
   return advance(engine, request, cursor, () => engine.cursors.first(cursor, size, single));
 }
@@ -70,7 +77,7 @@ async function findCommand(engine: Engine, request: Request): Promise<Reply> {
   const hint = options.present(command, 'hint');
   const limit = options.whole(command, 'limit');
   const skip = options.whole(command, 'skip');
-  const project = compileProjection(options.document(command, 'projection'));
+  const project = compileProjection(options.document(command, 'projection'), { filter });
   const wanted = {
     ...(sort ? { sort } : {}),
     ...(hint ? { hint } : {}),
@@ -173,62 +180,39 @@ async function distinct(engine: Engine, request: Request): Promise<Reply> {
 
 async function aggregateCommand(engine: Engine, request: Request): Promise<Reply> {
   const { command } = request;
+  if (options.flag(command, 'explain') === true) return explained(engine, request, 'queryPlanner');
   const namespace = namespaceOf(request);
-  const pipeline = options.array(command, 'pipeline');
-  if (!pipeline) throw new StoreError(9, "BSON field 'aggregate.pipeline' is missing but a required field");
   const cursor = options.document(command, 'cursor');
   if (!cursor)
     throw new StoreError(
       9,
       "The 'cursor' option is required, except for aggregate with the explain argument",
     );
-  const collection = engine.collection(request, namespace);
   const size = options.whole(cursor, 'batchSize') ?? defaultBatch;
-  const hint = options.present(command, 'hint');
   return openCursor(
     engine,
     request,
     namespace,
-    (view) => aggregate(view, collection, fieldsOf(pipeline), hint),
+    (view, used) => aggregated(engine, request, view, used),
     size,
     false,
   );
 }
 
-/** Only which index a find would use and what it would examine. */
-async function explain(engine: Engine, request: Request): Promise<Reply> {
-  const inner = options.document(request.command, 'explain');
-  const name = inner && fieldsOf(inner)[0]?.name;
-  if (!inner || name !== 'find') throw notSupported(`explain of ${name ?? 'nothing'}`);
-  const collection = engine.collection(request, namespaceOf({ ...request, command: inner, name }));
-  if (!collection) return { queryPlanner: { winningPlan: { stage: 'EOF' } }, ok: 1 };
-  const chosen = plan(
-    collection,
-    options.document(inner, 'filter') ?? emptyDocument,
-    options.document(inner, 'sort'),
-    options.present(inner, 'hint'),
-  );
-  const access = chosen.index
-    ? {
-        stage: 'FETCH',
-        inputStage: { stage: 'IXSCAN', indexName: chosen.index.name, keyPattern: new Raw(chosen.index.key) },
-      }
-    : { stage: 'COLLSCAN' };
-  const winningPlan = chosen.sorted ? access : { stage: 'SORT', inputStage: access };
-  return { queryPlanner: { namespace: collection.namespace, winningPlan }, ok: 1 };
-}
-
 export const readCommands: Readonly<Record<string, Command>> = {
   find: {
     fields:
-      'filter projection sort skip limit batchSize singleBatch hint noCursorTimeout allowPartialResults',
+      'filter projection sort skip limit batchSize singleBatch hint collation allowDiskUse noCursorTimeout allowPartialResults',
     inTransaction: true,
     run: findCommand,
   },
   getMore: { fields: 'collection batchSize', inTransaction: true, run: getMore },
   killCursors: { fields: 'cursors', inTransaction: true, run: killCursors },
-  count: { fields: 'query limit skip hint fields', run: count },
-  distinct: { fields: 'key query hint', inTransaction: true, run: distinct },
-  aggregate: { fields: 'pipeline cursor hint', inTransaction: true, run: aggregateCommand },
-  explain: { fields: 'verbosity', run: explain },
+  count: { fields: 'query limit skip hint fields collation', run: count },
+  distinct: { fields: 'key query hint collation', inTransaction: true, run: distinct },
+  aggregate: {
+    fields: 'pipeline cursor hint let explain collation allowDiskUse bypassDocumentValidation',
+    inTransaction: true,
+    run: aggregateCommand,
+  },
 };

@@ -11,6 +11,8 @@ import { Blocked } from '../storage/sessions.js';
 import type { StoredDocument, Unit } from '../storage/unit.js';
 import { applyUpdate, compileUpdate, upsertDocument, type Update } from '../update/update.js';
 import { atOnce, type Work } from '../work.js';
+import { checkValid } from './validators.js';
+import { checkCollation } from './collation.js';
 import type { Command } from './dispatch.js';
 import { maximumBatch } from './handshake.js';
 
@@ -68,6 +70,7 @@ function insert(engine: Engine, request: Request): Promise<Reply> {
     let n = 0;
     const errors = yield* each(command, documents, (document) =>
       atOnce(() => {
+        if (!bypasses(command)) checkValid(collection, valueBytes(document));
         unit.insert(collection, valueBytes(document));
         n++;
       }),
@@ -75,6 +78,8 @@ function insert(engine: Engine, request: Request): Promise<Reply> {
     return { n, ...errors, ok: 1 };
   });
 }
+
+const bypasses = (command: Value): boolean => options.flag(command, 'bypassDocumentValidation') === true;
 
 interface Outcome {
   matched: number;
@@ -126,16 +131,19 @@ function* applyTo(
   const outcome: Outcome = { matched: found.length, modified: 0 };
   if (!collection) return outcome;
   for (const document of found) {
-    const next = applyUpdate(update, document.bytes);
+    const next = applyUpdate(update, document.bytes, filter);
     outcome.before = document.bytes;
     outcome.after = next;
     if (next.equals(document.bytes)) continue;
+    if (!bypasses(request.command)) checkValid(collection, next, document.bytes);
     unit.replace(collection, document, next);
     outcome.modified++;
     yield undefined;
   }
   if (found.length > 0 || !upsert) return outcome;
-  const inserted = unit.insert(collection, upsertDocument(update, filter));
+  const upserted = upsertDocument(update, filter);
+  if (!bypasses(request.command)) checkValid(collection, upserted);
+  const inserted = unit.insert(collection, upserted);
   return {
     matched: 0,
     modified: 0,
@@ -144,16 +152,16 @@ function* applyTo(
   };
 }
 
-const updateFields = new Set(['q', 'u', 'multi', 'upsert', 'hint', 'sort']);
-const deleteFields = new Set(['q', 'limit', 'hint']);
+const updateFields = new Set(['q', 'u', 'multi', 'upsert', 'hint', 'sort', 'arrayFilters', 'collation']);
+const deleteFields = new Set(['q', 'limit', 'hint', 'collation']);
 
 function checkStatement(statement: Value, known: ReadonlySet<string>, command: string): void {
   for (const { name } of fieldsOf(statement)) {
     if (known.has(name)) continue;
-    if (['collation', 'arrayFilters', 'c', 'constants'].includes(name))
-      throw notSupported(`option '${name}' of ${command}`);
+    if (name === 'c') throw notSupported(`option '${name}' of ${command}`);
     throw new StoreError(40415, `BSON field '${command}.${name}' is an unknown field.`);
   }
+  checkCollation(statement);
 }
 
 function update(engine: Engine, request: Request): Promise<Reply> {
@@ -175,7 +183,10 @@ function update(engine: Engine, request: Request): Promise<Reply> {
 
 function updateTarget(statement: Value): UpdateTarget {
   checkStatement(statement, updateFields, 'update.updates');
-  const compiled = compileUpdate(field(statement, 'u') ?? missingField('updates.u'));
+  const compiled = compileUpdate(
+    field(statement, 'u') ?? missingField('updates.u'),
+    options.array(statement, 'arrayFilters'),
+  );
   const multi = options.flag(statement, 'multi') === true;
   if (multi && compiled.replacement)
     throw new StoreError(9, 'multi update is not supported for replacement-style update');
@@ -228,13 +239,14 @@ function findAndModify(engine: Engine, request: Request): Promise<Reply> {
     throw new StoreError(9, 'Either an update or remove=true must be specified');
   if (removing && (upsert || fresh))
     throw new StoreError(9, 'Cannot specify both remove=true and upsert=true or new=true');
-  const project = compileProjection(options.document(command, 'fields'));
+  const compiled = given ? compileUpdate(given, options.array(command, 'arrayFilters')) : undefined;
+  const project = compileProjection(options.document(command, 'fields'), { filter });
   const shown = (bytes: Buffer | undefined): Raw | null =>
     bytes ? Raw.document(project ? project(bytes) : bytes) : null;
   const common = { sort: options.document(command, 'sort'), hint: options.present(command, 'hint') };
   return engine.write(request, function* (unit) {
-    if (given) {
-      const target = { filter, update: compileUpdate(given), upsert, multi: false, ...common };
+    if (compiled) {
+      const target = { filter, update: compiled, upsert, multi: false, ...common };
       const { upserted, matched, before, after } = yield* applyTo(engine, request, unit, namespace, target);
       const lastErrorObject = {
         n: upserted ? 1 : matched,
@@ -258,7 +270,7 @@ export const writeCommands: Readonly<Record<string, Command>> = {
   update: { fields: `updates ${statement}`, ...numbered, run: update },
   delete: { fields: `deletes ${statement}`, ...numbered, run: remove },
   findAndModify: {
-    fields: `query update remove upsert new fields sort hint ${statement}`,
+    fields: `query update remove upsert new fields sort hint arrayFilters collation ${statement}`,
     ...numbered,
     run: findAndModify,
   },

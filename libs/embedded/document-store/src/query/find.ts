@@ -1,11 +1,12 @@
 import { StoreError } from '../errors.js';
 import { documentValue, type Value } from '../bson/values.js';
 import type { Collection, Index } from '../storage/catalogue.js';
-import { indexKeys, type IndexField } from '../storage/index-keys.js';
+import type { IndexField } from '../storage/index-keys.js';
 import type { View } from '../storage/layers.js';
 import { recordKey } from '../storage/catalogue.js';
 import type { StoredDocument } from '../storage/unit.js';
-import { plan, sortFields, type Plan } from './planner.js';
+import { plan, type Plan } from './planner.js';
+import { sortFields, sortKey } from './sort-keys.js';
 
 /** Yielded between results when other clients may be given a turn. */
 export const breath = undefined;
@@ -23,7 +24,11 @@ const maximumSort = 100 * 1024 * 1024;
 
 /** Documents of the filter, in the order asked for. */
 export function find(view: View, collection: Collection, filter: Value, options: FindOptions = {}): Found {
-  const chosen = plan(collection, filter, options.sort, options.hint);
+  return findBy(view, plan(collection, filter, options.sort, options.hint), options);
+}
+
+/** Documents of a plan made before. */
+export function findBy(view: View, chosen: Plan, options: FindOptions): Found {
   const skip = options.skip ?? 0;
   const last = options.limit ? skip + options.limit : Infinity;
   const ordered = chosen.sorted
@@ -77,12 +82,6 @@ function* lookUp(view: View, { collection, test }: Plan, index: Index, points: r
     seen.add(record ?? 0);
     yield breath;
   }
-}
-
-/** Where a document stands in a sort: its smallest key, as MongoDB compares arrays. */
-export function sortKey(fields: readonly IndexField[], bytes: Buffer): Buffer {
-  const keys = indexKeys(fields, bytes, { mask: 0 }, Infinity).map(({ key }) => key);
-  return keys.reduce((a, b) => (a.compare(b) <= 0 ? a : b));
 }
 
 /** Sorts in memory, keeping only the first `last` documents; equal ones stay in the order they came. */

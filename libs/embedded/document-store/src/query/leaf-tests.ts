@@ -1,7 +1,16 @@
 import { StoreError, notSupported } from '../errors.js';
 import { toDouble, toInteger } from '../bson/numbers.js';
 import { compareToKey, keyOf, keyText, rankOf } from '../bson/order.js';
-import { BsonType, fieldsOf, isNumber, textOf, typeName, typeNamed, type Value } from '../bson/values.js';
+import {
+  BsonType,
+  fieldsOf,
+  isNumber,
+  textOf,
+  typeName,
+  typeNamed,
+  valueBytes,
+  type Value,
+} from '../bson/values.js';
 import { toRegExp } from './regex.js';
 
 /** Tests one candidate value of a path; `isElement` is true for elements of the array the path ends in. */
@@ -118,4 +127,43 @@ function typesMeant(operand: Value): number[] {
   if (typeName(code) === 'missing' || code === 255)
     throw new StoreError(2, `Invalid numerical type code: ${code}`);
   return [code];
+}
+
+/** The operand of `$bits…`: a mask as a number or bytes, or a list of positions; as a number of any length. */
+function maskOf(operand: Value): bigint {
+  if (operand.type === BsonType.array)
+    return fieldsOf(operand).reduce((mask, position) => {
+      const bit = isNumber(position) ? toInteger(position) : undefined;
+      if (bit === undefined || bit < 0n || bit > 0x7fffffffn)
+        throw new StoreError(
+          2,
+          `Failed to parse bit position. Expected a non-negative integer: ${operand.type}`,
+        );
+      return mask | (1n << bit);
+    }, 0n);
+  if (operand.type === BsonType.binary) return littleEndian(valueBytes(operand).subarray(5));
+  const mask = isNumber(operand) ? toInteger(operand) : undefined;
+  if (mask === undefined || mask < 0n)
+    throw new StoreError(2, 'takes an Array, a number, or a BinData: a mask is a non-negative integer');
+  return mask;
+}
+
+const littleEndian = (bytes: Buffer): bigint =>
+  [...bytes].reduceRight((number, byte) => (number << 8n) | BigInt(byte), 0n);
+
+/** Looks at the bits of integers (sign extended) and of binaries; nothing else matches. */
+export function bitTest(operator: string, operand: Value): LeafTest {
+  const mask = maskOf(operand);
+  const holds: Readonly<Record<string, (bits: bigint) => boolean>> = {
+    $bitsAllSet: (bits) => (bits & mask) === mask,
+    $bitsAllClear: (bits) => (bits & mask) === 0n,
+    $bitsAnySet: (bits) => (bits & mask) !== 0n,
+    $bitsAnyClear: (bits) => (bits & mask) !== mask,
+  };
+  const test = holds[operator] as (bits: bigint) => boolean;
+  return (value) => {
+    if (value.type === BsonType.binary) return test(littleEndian(valueBytes(value).subarray(5)));
+    const bits = isNumber(value) ? toInteger(value) : undefined;
+    return bits !== undefined && test(bits);
+  };
 }

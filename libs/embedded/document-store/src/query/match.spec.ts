@@ -172,6 +172,49 @@ const cases: [name: string, documents: Doc[], filter: Doc, matched: number[]][] 
   ['an escaped dollar', [{ a: 'costs $5' }, { a: 'costs 5' }], { a: { $regex: 'costs \\$\\d' } }, [0]],
   ['$in with an expression', [{ a: 'abc' }, { a: 'b' }, { a: 'c' }], { a: { $in: [/^a/, 'b'] } }, [0, 1]],
   ['$not with an expression', [{ a: 'abc' }, { a: 'b' }, {}], { a: { $not: /^a/ } }, [1, 2]],
+  [
+    '$expr compares fields',
+    [{ a: 1, b: 2 }, { a: 2, b: 1 }, { b: 0 }],
+    { $expr: { $gt: ['$b', '$a'] } },
+    [0, 2],
+  ],
+  [
+    '$expr with numbers of other types',
+    [{ a: long('5') }, { a: new Double(5) }],
+    { $expr: { $eq: ['$a', 5] } },
+    [0, 1],
+  ],
+  [
+    '$bitsAllSet by positions',
+    [{ a: 5 }, { a: 4 }, { a: 5.5 }, { a: 'x' }],
+    { a: { $bitsAllSet: [0, 2] } },
+    [0],
+  ],
+  ['$bitsAnyClear by mask', [{ a: 5 }, { a: 7 }], { a: { $bitsAnyClear: 7 } }, [0]],
+  ['$bits of a negative number', [{ a: -1 }, { a: 1 }], { a: { $bitsAllSet: [0, 40] } }, [0]],
+  ['$bits of a binary', [{ a: bytes(1, 1) }, { a: bytes(1) }], { a: { $bitsAllSet: [8] } }, [0]],
+  [
+    '$jsonSchema',
+    [{ n: 5, t: 'ab' }, { n: 5 }, { n: 'x', t: 'ab' }, { n: 50, t: 'ab' }, { n: 5, t: 'a' }],
+    {
+      $jsonSchema: {
+        required: ['n', 't'],
+        properties: { n: { bsonType: ['int', 'long'], maximum: 10 }, t: { type: 'string', minLength: 2 } },
+      },
+    },
+    [0],
+  ],
+  [
+    '$jsonSchema with items and additional properties',
+    [{ a: [1, 2] }, { a: [1, 'x'] }, { a: [1, 1] }, { a: [1], b: 1 }],
+    {
+      $jsonSchema: {
+        properties: { a: { items: { type: 'number' }, uniqueItems: true } },
+        additionalProperties: false,
+      },
+    },
+    [0],
+  ],
   ['a stored expression', [{ a: new BSONRegExp('^a', 'i') }, { a: new BSONRegExp('^a') }], { a: /^a/i }, [0]],
 ];
 
@@ -192,7 +235,12 @@ function codeOf(act: () => unknown): number | undefined {
 const refusals: [filter: Doc, code: number][] = [
   [{ a: { $foo: 1 } }, 2],
   [{ $foo: 1 }, 2],
-  [{ $expr: { $eq: ['$a', 1] } }, 238],
+  [{ $expr: { $foo: 1 } }, 168],
+  [{ $expr: '$$x' }, 17276],
+  [{ $expr: { $function: { body: '', args: [], lang: 'js' } } }, 238],
+  [{ $jsonSchema: { foo: 1 } }, 9],
+  [{ $jsonSchema: { minimum: 'x' } }, 14],
+  [{ a: { $bitsAllSet: -1 } }, 2],
   [{ $where: 'true' }, 238],
   [{ a: { $in: 1 } }, 2],
   [{ a: { $in: [{ $gt: 1 }] } }, 2],

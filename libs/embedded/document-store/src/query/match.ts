@@ -1,7 +1,11 @@
 import { StoreError, notSupported } from '../errors.js';
 import { truth } from '../bson/options.js';
 import { BsonType, field, fieldsOf, firstName, typeName, type Field, type Value } from '../bson/values.js';
+import { isTrue } from './expressions.js';
+import { compileSchema } from './json-schema.js';
+import { compileExpression } from './language.js';
 import {
+  bitTest,
   comparison,
   equalTo,
   modulo,
@@ -12,6 +16,7 @@ import {
   type LeafTest,
 } from './leaf-tests.js';
 import { parsePath, someElement, somePathValue, type Path } from './paths.js';
+import { noVariables, scopeOf, type Variables } from './variables.js';
 
 /** Whether a document satisfies a filter, with MongoDB's semantics for missing fields, arrays and types. */
 export type Predicate = (document: Value) => boolean;
@@ -25,27 +30,33 @@ interface Condition {
 /** Names of the operators a filter may use, for the generated table of what is promised. */
 export const queryOperators = [
   '$eq $ne $gt $gte $lt $lte $in $nin $exists $type $regex $mod $size $all $elemMatch $not',
-  '$and $or $nor $comment',
+  '$bitsAllSet $bitsAllClear $bitsAnySet $bitsAnyClear $and $or $nor $expr $jsonSchema $comment',
 ].flatMap((line) => line.split(' '));
 
 /** Compiles a filter. An operator outside the promised set is refused by name, never ignored. */
-export function compileFilter(filter: Value): Predicate {
-  const all = fieldsOf(filter).map((entry) => compileEntry(entry));
+export function compileFilter(filter: Value, variables: Variables = noVariables): Predicate {
+  const all = fieldsOf(filter).map((entry) => compileEntry(entry, variables));
   if (all.length === 0) return () => true;
   if (all.length === 1) return all[0] as Predicate;
   return (document) => all.every((test) => test(document));
 }
 
-function compileEntry(entry: Field): Predicate {
+function compileEntry(entry: Field, variables: Variables): Predicate {
   const { name } = entry;
   if (name === '$and' || name === '$or' || name === '$nor') {
-    const tests = branches(entry).map(compileFilter);
+    const tests = branches(entry).map((branch) => compileFilter(branch, variables));
     if (name === '$and') return (document) => tests.every((test) => test(document));
     if (name === '$or') return (document) => tests.some((test) => test(document));
     return (document) => !tests.some((test) => test(document));
   }
   if (name === '$comment') return () => true;
-  if (['$expr', '$where', '$text', '$jsonSchema', '$sampleRate'].includes(name)) throw notSupported(name);
+  if (name === '$expr') {
+    const expression = compileExpression(entry, variables.names);
+    return (document) => isTrue(expression(scopeOf(document, variables)));
+  }
+  if (name === '$jsonSchema') return compileSchema(entry);
+  if (name === '$where') throw notSupported('server-side JavaScript ($where)');
+  if (name === '$text' || name === '$sampleRate') throw notSupported(name);
   if (name.startsWith('$')) throw new StoreError(2, `unknown top level operator: ${name}`);
   const path = parsePath(name);
   const tests = conditions(entry).map((condition) => condition.onPath(path));
@@ -116,6 +127,16 @@ function operatorConditions(entry: Field, whole: Value): Condition[] {
       return allConditions(entry);
     case '$elemMatch':
       return [leaf(elementMatch(entry))];
+    case '$bitsAllSet':
+    case '$bitsAllClear':
+    case '$bitsAnySet':
+    case '$bitsAnyClear':
+      return [leaf(bitTest(entry.name, entry))];
+    case '$geoWithin':
+    case '$geoIntersects':
+    case '$near':
+    case '$nearSphere':
+      throw new StoreError(2, `geo queries (${entry.name}) are not supported by this document store`);
     case '$not':
       return [negated(negatable(entry))];
     case '$comment':

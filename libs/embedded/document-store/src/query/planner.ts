@@ -1,12 +1,12 @@
 import { StoreError, notSupported } from '../errors.js';
 import { toDouble } from '../bson/numbers.js';
-import { BsonType, fieldsOf, isNumber, textOf, valueBytes, type Value } from '../bson/values.js';
+import { BsonType, fieldsOf, textOf, valueBytes, type Value } from '../bson/values.js';
 import { everyRecord, type Collection, type Index } from '../storage/catalogue.js';
 import type { IndexField } from '../storage/index-keys.js';
 import { boundsOf, complement, excludesMissing, following, type Bounds, type Limit } from './bounds.js';
 import { keyOf } from '../bson/order.js';
 import { compileFilter, hasOperators, type Predicate } from './match.js';
-import { parsePath } from './paths.js';
+import { sortFields } from './sort-keys.js';
 
 export interface KeyRange {
   readonly from: Buffer;
@@ -29,17 +29,6 @@ export interface Plan {
 
 /** Points of one query multiply over the fields of an index; beyond this many the rest of the index is scanned. */
 const maximumPoints = 1000;
-
-/** Sort fields, checked: 1 or -1, at most 32. */
-export function sortFields(sort: Value | undefined): IndexField[] {
-  return (sort ? fieldsOf(sort) : []).map((field) => {
-    const direction = isNumber(field) ? toDouble(field) : NaN;
-    if (field.type === BsonType.object) throw notSupported('$meta in a sort');
-    if (Math.abs(direction) !== 1)
-      throw new StoreError(2, '$sort key ordering must be 1 (for ascending) or -1 (for descending)');
-    return { path: parsePath(field.name), descending: direction < 0 };
-  });
-}
 
 /**
  * Chooses an index: most equality fields first, then a range, then the order asked for; a unique index with all

@@ -35,12 +35,17 @@ export interface Collection {
   /** `_id_` first. */
   indexes: readonly Index[];
   nextRecord: number;
+  /** What the collection was created with: its validator, as `create` and `collMod` take it. */
+  options: Value;
   /** Sequence number of the last change to the collection's indexes, or of its creation. */
   changedAt: number;
 }
 
 export const indexFields = (key: Value): IndexField[] =>
   fieldsOf(key).map((field) => ({ path: parsePath(field.name), descending: toDouble(field) < 0 }));
+
+/** A collection without a validator. */
+export const noOptions = documentValue(encodePlain({}));
 
 export const idKey = documentValue(encodePlain({ _id: 1 }));
 const idIndex: IndexDefinition = {
@@ -105,6 +110,7 @@ export class Catalogue {
       records: this.newTable(),
       indexes: [this.buildIndex(idIndex, true)],
       nextRecord: 1,
+      options: noOptions,
       changedAt: this.storage.sequence,
     };
   }
@@ -121,6 +127,26 @@ export class Catalogue {
   replaceIndexes(collection: Collection, indexes: readonly Index[], layer: Layer): void {
     collection.indexes = indexes;
     this.changed(collection, layer);
+  }
+
+  replaceOptions(collection: Collection, given: Value, layer: Layer): void {
+    collection.options = given;
+    this.changed(collection, layer);
+  }
+
+  /** The collection under another name; what is in it stays where it is. */
+  rename(collection: Collection, namespace: string, layer: Layer): Collection {
+    const dot = namespace.indexOf('.');
+    checkName(namespace, dot);
+    this.remove(collection, layer);
+    const renamed = {
+      ...collection,
+      namespace,
+      database: namespace.slice(0, dot),
+      name: namespace.slice(dot + 1),
+    };
+    this.install(renamed, layer);
+    return renamed;
   }
 
   remove(collection: Collection, layer: Layer): void {
@@ -153,10 +179,11 @@ export class Catalogue {
   }
 
   private save(collection: Collection, layer: Layer): void {
-    const { records, indexes, uuid } = collection;
+    const { records, indexes, uuid, options: given } = collection;
     const encoded = encodePlain({
       records: records.name,
       uuid,
+      ...(given === noOptions ? {} : { options: new Raw(given) }),
       indexes: indexes.map(({ table, name, key, unique, sparse, multikey }) => ({
         table: table.name,
         name,
@@ -180,6 +207,7 @@ export class Catalogue {
       uuid: options.text(stored, 'uuid') ?? '',
       records,
       indexes: fieldsOf(options.array(stored, 'indexes') as Value).map((index) => this.decodeIndex(index)),
+      options: options.document(stored, 'options') ?? noOptions,
       nextRecord: last ? last.key.readUIntBE(0, 6) + 1 : 1,
       changedAt: 0,
     };

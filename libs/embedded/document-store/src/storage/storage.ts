@@ -136,6 +136,17 @@ export class Storage {
     return ((table as StoredTable).database.getStats() as { entryCount: number }).entryCount;
   }
 
+  /** Bytes of the file a table takes. */
+  bytesOf(table: Table): number {
+    const { pageSize, treeBranchPageCount, treeLeafPageCount, overflowPages } = (
+      table as StoredTable
+    ).database.getStats() as Record<
+      'pageSize' | 'treeBranchPageCount' | 'treeLeafPageCount' | 'overflowPages',
+      number
+    >;
+    return pageSize * (treeBranchPageCount + treeLeafPageCount + overflowPages);
+  }
+
   /** The newest state, which the next unit of work is judged against: it may not be on disk yet. */
   readonly latest: View = {
     get: (table, key) => {

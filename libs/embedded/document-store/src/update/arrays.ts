@@ -3,8 +3,7 @@ import { ArrayNode, DocumentNode, nodeValue, type Node } from '../bson/encode.js
 import { compareValues, equalValues, keyText } from '../bson/order.js';
 import { toInteger } from '../bson/numbers.js';
 import { BsonType, documentValue, field, fieldsOf, isNumber, typeName, type Value } from '../bson/values.js';
-import { indexFields } from '../storage/catalogue.js';
-import { sortKey } from '../query/find.js';
+import { sortFields, sortKey } from '../query/sort-keys.js';
 import { compileFilter, compileOperand, hasOperators } from '../query/match.js';
 import { encodeNode } from '../bson/encode.js';
 import { opened, type Place } from './places.js';
@@ -71,7 +70,7 @@ function sortItems(array: ArrayNode, sort: Value): void {
   if (sort.type === BsonType.object) {
     if (!array.items.every((item) => nodeValue(item).type === BsonType.object))
       throw notSupported('$push with $sort by fields on an array with other elements than documents');
-    const fields = indexFields(sort);
+    const fields = sortFields(sort);
     const keyed = array.items.map((item) => ({ item, key: sortKey(fields, encodeNode(asDocument(item))) }));
     keyed.sort((a, b) => a.key.compare(b.key));
     keyed.forEach(({ item }, i) => (array.items[i] = item));
@@ -126,6 +125,16 @@ const pull: ArrayOperator = (place, operand) => {
   if (kept.length !== array.items.length) place.set(new ArrayNode(kept));
 };
 
+const pullAll: ArrayOperator = (place, operand) => {
+  if (operand.type !== BsonType.array)
+    throw new StoreError(2, `$pullAll requires an array argument but was given a ${typeName(operand.type)}`);
+  const array = arrayAt(place, () => new StoreError(2, 'Cannot apply $pull to a non-array value'));
+  if (!array) return;
+  const gone = new Set(fieldsOf(operand).map(keyText));
+  const kept = array.items.filter((item) => !gone.has(keyText(nodeValue(item))));
+  if (kept.length !== array.items.length) place.set(new ArrayNode(kept));
+};
+
 /** A document without operators is a filter on elements that are documents; a bare value is an equality. */
 function pullTest(operand: Value): (value: Value) => boolean {
   if (hasOperators(operand) || operand.type === BsonType.regex) return compileOperand(operand);
@@ -139,6 +148,7 @@ export const arrayOperators: Readonly<Record<string, ArrayOperator>> = {
   $addToSet: addToSet,
   $pop: pop,
   $pull: pull,
+  $pullAll: pullAll,
 };
 
 /** A document node from raw bytes. */

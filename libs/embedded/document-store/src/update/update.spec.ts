@@ -1,11 +1,14 @@
 import { Decimal128, Double, Int32, Long, deserialize, serialize } from 'bson';
-import { documentValue } from '../bson/values.js';
+import { documentValue, field, type Value } from '../bson/values.js';
 import type { StoreError } from '../errors.js';
 import { applyUpdate, compileUpdate, upsertDocument } from './update.js';
 
 type Doc = Record<string, unknown>;
 const bytesOf = (document: Doc) => Buffer.from(serialize(document, { ignoreUndefined: true }));
-const raw = (document: Doc) => documentValue(bytesOf(document));
+const raw = (document: Doc) =>
+  Array.isArray(document)
+    ? { ...(field(documentValue(bytesOf({ document })), 'document') as Value) }
+    : documentValue(bytesOf(document));
 const shown = (bytes: Buffer): Doc => {
   const { _id, ...rest } = deserialize(bytes, { promoteValues: false });
   expect(_id).toBeDefined();
@@ -16,6 +19,7 @@ const updated = (document: Doc, update: Doc): Doc =>
 const typed = (document: Doc): Doc => deserialize(bytesOf(document), { promoteValues: false });
 
 const long = (digits: string) => Long.fromString(digits);
+const decimal = (digits: string) => Decimal128.fromString(digits);
 
 /** What an update makes of a document, types and field order included. */
 const cases: [name: string, document: Doc, update: Doc, result: Doc][] = [
@@ -95,6 +99,33 @@ const cases: [name: string, document: Doc, update: Doc, result: Doc][] = [
   ],
   ['$pop at either end', { a: [1, 2, 3], b: [1, 2] }, { $pop: { a: 1, b: -1 } }, { a: [1, 2], b: [2] }],
   ['$setOnInsert only on insert', { a: 1 }, { $setOnInsert: { b: 1 }, $set: { a: 2 } }, { a: 2 }],
+  ['$pullAll of values', { a: [1, 2, 3, 2] }, { $pullAll: { a: [2, 3] } }, { a: [1] }],
+  ['$bit of Int32', { a: 12 }, { $bit: { a: { and: 10 } } }, { a: 8 }],
+  ['$bit of nothing', {}, { $bit: { a: { or: 5 } } }, { a: 5 }],
+  ['$bit with Int64', { a: 1 }, { $bit: { a: { xor: long('3') } } }, { a: long('2') }],
+  ['$inc of Decimal128', { a: decimal('1.10') }, { $inc: { a: 1 } }, { a: decimal('2.10') }],
+  ['$inc by Decimal128', { a: 1 }, { $inc: { a: decimal('0.1') } }, { a: decimal('1.1') }],
+  ['$mul of Decimal128', { a: decimal('1.5') }, { $mul: { a: decimal('2.0') } }, { a: decimal('3.00') }],
+  [
+    '$inc of Decimal128 by a double takes 15 digits of it',
+    { a: decimal('1') },
+    { $inc: { a: 0.5 } },
+    { a: decimal('1.500000000000000') },
+  ],
+  ['$[] reaches every element', { a: [1, 2] }, { $inc: { 'a.$[]': 10 } }, { a: [11, 12] }],
+  [
+    '$[] twice in a path',
+    { a: [{ b: [1] }, { b: [2, 3] }] },
+    { $inc: { 'a.$[].b.$[]': 1 } },
+    { a: [{ b: [2] }, { b: [3, 4] }] },
+  ],
+  ['$[] of an empty array', { a: [] }, { $set: { 'a.$[]': 1 } }, { a: [] }],
+  [
+    'a pipeline',
+    { a: 2 },
+    [{ $set: { b: { $add: ['$a', 1] } } }, { $unset: 'a' }] as unknown as Doc,
+    { b: 3 },
+  ],
   ['a replacement keeps the id', { a: 1 }, { b: 2 }, { b: 2 }],
   [
     'field names that are numbers keep their order',
@@ -136,7 +167,6 @@ const refusals: [document: Doc, update: Doc, code: number][] = [
   [{ a: 'x' }, { $inc: { a: 1 } }, 14],
   [{}, { $inc: { a: 'x' } }, 14],
   [{ a: long('9223372036854775807') }, { $inc: { a: 1 } }, 2],
-  [{ a: Decimal128.fromString('1') }, { $inc: { a: 1 } }, 238],
   [{ a: 1 }, { $push: { a: 1 } }, 2],
   [{ a: 1 }, { $addToSet: { a: 1 } }, 2],
   [{ a: 1 }, { $pull: { a: 1 } }, 2],
@@ -151,12 +181,22 @@ const refusals: [document: Doc, update: Doc, code: number][] = [
   [{}, { $unset: { _id: '' } }, 66],
   [{}, { _id: 2 }, 66],
   [{}, { $set: { 'a..b': 1 } }, 56],
-  [{}, { $set: { 'a.$': 1 } }, 238],
-  [{}, { $set: { 'a.$[x]': 1 } }, 238],
+  [{}, { $set: { 'a.$': 1 } }, 2],
+  [{}, { $set: { 'a.$[x]': 1 } }, 2],
+  [{}, { $set: { 'a.$[]': 1 } }, 2],
+  [{ a: 1 }, { $set: { 'a.$[]': 1 } }, 2],
+  [{ a: [1] }, { $set: { 'a.$[]': 1, 'a.0': 2 } }, 40],
+  [{}, { $rename: { 'a.$[]': 'b' } }, 2],
   [{}, { $set: { 'a.$b': 1 } }, 52],
   [{}, { $set: 1 }, 9],
   [{}, { $foo: { a: 1 } }, 9],
-  [{}, { $bit: { a: { or: 1 } } }, 238],
+  [{ a: 1.5 }, { $bit: { a: { or: 1 } } }, 2],
+  [{ a: 1 }, { $bit: { a: { or: 1.5 } } }, 2],
+  [{ a: 1 }, { $bit: { a: { nor: 1 } } }, 2],
+  [{ a: 1 }, { $bit: { a: {} } }, 2],
+  [{ a: [1] }, { $pullAll: { a: 1 } }, 2],
+  [{ a: 1 }, { $pullAll: { a: [1] } }, 2],
+  [{}, { $currentDate: { a: { $type: 'time' } } }, 2],
   [{}, { a: 1, $set: { b: 1 } }, 52],
 ];
 
@@ -186,4 +226,74 @@ it('takes the id of an upsert from the filter, the update, or makes one', () => 
   expect(String(idOf({}, { a: 1 }))).toMatch(/^[0-9a-f]{24}$/);
   expect(codeOf(() => idOf({ _id: 5 }, { _id: 6 }))).toBe(66);
   expect(codeOf(() => idOf({ $and: [{ a: 1 }, { a: 2 }] }, { $set: { b: 1 } }))).toBe(54);
+});
+
+const positional: [document: Doc, filter: Doc, update: Doc, arrayFilters: Doc[] | undefined, result: Doc][] =
+  [
+    [{ a: [1, 5, 5] }, { a: 5 }, { $set: { 'a.$': 9 } }, undefined, { a: [1, 9, 5] }],
+    [{ a: [1, 5, 9] }, { a: { $gt: 3 } }, { $inc: { 'a.$': 1 } }, undefined, { a: [1, 6, 9] }],
+    [
+      { a: [{ x: 1 }, { x: 2, y: 3 }] },
+      { a: { $elemMatch: { x: 2, y: 3 } } },
+      { $set: { 'a.$.y': 4 } },
+      undefined,
+      { a: [{ x: 1 }, { x: 2, y: 4 }] },
+    ],
+    [
+      { a: [{ x: 1 }, { x: 2 }] },
+      { 'a.x': 2 },
+      { $set: { 'a.$.z': 0 } },
+      undefined,
+      { a: [{ x: 1 }, { x: 2, z: 0 }] },
+    ],
+    [{ a: [1, 2] }, { $and: [{ a: 2 }] }, { $unset: { 'a.$': '' } }, undefined, { a: [1, null] }],
+    [{ a: [90, 100, 102] }, {}, { $set: { 'a.$[e]': 100 } }, [{ e: { $gte: 100 } }], { a: [90, 100, 100] }],
+    [
+      {
+        a: [
+          { g: 80, m: 75 },
+          { g: 90, m: 85 },
+        ],
+      },
+      {},
+      { $set: { 'a.$[e].m': 100 } },
+      [{ 'e.g': { $gte: 85 } }],
+      {
+        a: [
+          { g: 80, m: 75 },
+          { g: 90, m: 100 },
+        ],
+      },
+    ],
+  ];
+
+it.each(positional)(
+  '%j found by %j, updated with %j and %j',
+  (document, filter, update, arrayFilters, result) => {
+    const compiled = compileUpdate(raw(update), arrayFilters && raw(arrayFilters as unknown as Doc));
+    const after = applyUpdate(compiled, bytesOf({ _id: 1, ...document }), raw(filter));
+    expect(shown(after)).toEqual(typed(result));
+  },
+);
+
+const badFilters: [update: Doc, arrayFilters: Doc[], code: number][] = [
+  [{ $set: { a: 1 } }, [{ x: 1 }], 9],
+  [{ $set: { 'a.$[x]': 1 } }, [{ x: 1 }, { x: 2 }], 9],
+  [{ $set: { 'a.$[x]': 1 } }, [{ x: 1, y: 2 }], 9],
+  [{ $set: { 'a.$[X]': 1 } }, [{ X: 1 }], 2],
+  [{ a: 1 }, [{ x: 1 }], 9],
+];
+
+it.each(badFilters)('%j refuses array filters %j with %i', (update, arrayFilters, code) => {
+  expect(codeOf(() => compileUpdate(raw(update), raw(arrayFilters as unknown as Doc)))).toBe(code);
+});
+
+it('does not guess where $ points when conditions choose different elements', () => {
+  const apply = () =>
+    applyUpdate(
+      compileUpdate(raw({ $set: { 'a.$': 0 } })),
+      bytesOf({ _id: 1, a: [1, 10] }),
+      raw({ a: { $gt: 5 }, $and: [{ a: 1 }] }),
+    );
+  expect(codeOf(apply)).toBe(238);
 });

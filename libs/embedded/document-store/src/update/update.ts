@@ -9,6 +9,7 @@ import {
   type Node,
 } from '../bson/encode.js';
 import { compareValues, equalValues } from '../bson/order.js';
+import { render } from '../bson/render.js';
 import {
   BsonType,
   documentValue,
@@ -22,13 +23,18 @@ import {
 } from '../bson/values.js';
 import { branches, hasOperators } from '../query/match.js';
 import { arrayOperators, openDocument } from './arrays.js';
-import { calculate, zeroLike } from './arithmetic.js';
+import { bitwise, calculate, checkBits, currentTimestamp, zeroLike } from './arithmetic.js';
+import { compileUpdatePipeline } from './pipeline.js';
+import { arrayFiltersOf, concretePaths, isPositional, type ArrayFilters } from './positional.js';
 import { placeOf, type Place } from './places.js';
 
-/** A compiled update: a replacement, or operators in the order MongoDB applies them. */
+/** A compiled update: a replacement, a pipeline, or operators in the order MongoDB applies them. */
 export interface Update {
   readonly replacement?: Buffer;
+  readonly pipeline?: (document: Buffer) => Buffer;
   readonly steps: readonly Step[];
+  /** Tests by identifier, for `$[identifier]` in a path. */
+  readonly arrayFilters: ArrayFilters;
 }
 
 interface Step {
@@ -36,6 +42,8 @@ interface Step {
   readonly path: string;
   readonly operand: Value;
 }
+
+const emptyDocument = documentValue(Buffer.from([5, 0, 0, 0, 0]));
 
 type Operator = (place: Place, operand: Value, path: string) => void;
 
@@ -47,7 +55,8 @@ const operators: Readonly<Record<string, Operator>> = {
   $mul: (place, operand, path) => arithmetic('$mul', place, operand, path),
   $min: (place, operand) => keepExtreme(place, operand, -1),
   $max: (place, operand) => keepExtreme(place, operand, 1),
-  $currentDate: (place) => place.set(toValue(new Date())),
+  $bit: bitwise,
+  $currentDate: (place, operand) => place.set(currentDate(operand)),
   ...arrayOperators,
 };
 
@@ -55,7 +64,7 @@ const operators: Readonly<Record<string, Operator>> = {
 export const updateOperators = [...Object.keys(operators), '$rename'];
 
 /** These change nothing where their field is not. */
-const needsField = new Set(['$unset', '$pop', '$pull']);
+const needsField = new Set(['$unset', '$pop', '$pull', '$pullAll']);
 
 function arithmetic(operator: '$inc' | '$mul', place: Place, operand: Value, path: string): void {
   const known = place.get();
@@ -74,8 +83,13 @@ function keepExtreme(place: Place, operand: Value, direction: 1 | -1): void {
   if (!known || compareValues(operand, nodeValue(known)) * direction > 0) place.set(operand);
 }
 
-export function compileUpdate(update: Value): Update {
-  if (update.type === BsonType.array) throw notSupported('an update with an aggregation pipeline');
+/** `filters` are the `arrayFilters` of the statement: each must be named by a path of the update. */
+export function compileUpdate(update: Value, filters?: Value): Update {
+  if (update.type === BsonType.array) {
+    if (filters) throw new StoreError(9, 'arrayFilters may not be specified for pipeline-style updates');
+    return { pipeline: compileUpdatePipeline(update), steps: [], arrayFilters: new Map() };
+  }
+  const arrayFilters = arrayFiltersOf(filters);
   const fields = fieldsOf(update);
   if (!fields[0]?.name.startsWith('$')) {
     const dollar = fields.find(({ name }) => name.startsWith('$'));
@@ -84,7 +98,8 @@ export function compileUpdate(update: Value): Update {
         52,
         `The dollar ($) prefixed field '${dollar.name}' in '${dollar.name}' is not valid for storage.`,
       );
-    return { replacement: valueBytes(update), steps: [] };
+    if (filters) throw new StoreError(9, 'arrayFilters may not be specified for replacement-style updates');
+    return { replacement: valueBytes(update), steps: [], arrayFilters };
   }
   const steps = fields.flatMap((modifier) => {
     if (!updateOperators.includes(modifier.name)) throw unknownModifier(modifier.name);
@@ -95,12 +110,17 @@ export function compileUpdate(update: Value): Update {
       );
     return fieldsOf(modifier).map((operand) => compileStep(modifier.name, operand.name, operand));
   });
-  refuseConflicts(steps);
-  return { steps: steps.sort((a, b) => comparePaths(a.path, b.path)) };
+  refuseConflicts(steps.flatMap(pathsOf));
+  for (const identifier of arrayFilters.keys())
+    if (!steps.some(({ path }) => path.split('.').includes(`$[${identifier}]`)))
+      throw new StoreError(
+        9,
+        `The array filter for identifier '${identifier}' was not used in the update ${render(update)}`,
+      );
+  return { steps: steps.sort((a, b) => comparePaths(a.path, b.path)), arrayFilters };
 }
 
 function unknownModifier(name: string): StoreError {
-  if (['$bit', '$pullAll', '$pushAll'].includes(name)) return notSupported(name);
   return new StoreError(
     9,
     `Unknown modifier: ${name}. Expected a valid update modifier or pipeline-style update specified as an array`,
@@ -115,9 +135,13 @@ function compileStep(operator: string, path: string, operand: Value): Step {
       `Cannot ${operator === '$inc' ? 'increment' : 'multiply'} with non-numeric argument: ${path}`,
     );
   if (operator === '$currentDate') checkCurrentDate(operand);
+  if (operator === '$bit') checkBits(operand);
   if (operator !== '$rename') return { operator, path, operand };
+  if (isPositional(path)) throw new StoreError(2, `The source field for $rename may not be dynamic: ${path}`);
   if (operand.type !== BsonType.string)
     throw new StoreError(2, `The 'to' field for $rename must be a string: ${path}`);
+  if (isPositional(textOf(operand)))
+    throw new StoreError(2, `The destination field for $rename may not be dynamic: ${textOf(operand)}`);
   checkPath(textOf(operand));
   return { operator, path: textOf(operand), operand: toValue(path) };
 }
@@ -125,10 +149,16 @@ function compileStep(operator: string, path: string, operand: Value): Step {
 function checkCurrentDate(operand: Value): void {
   if (operand.type === BsonType.boolean) return;
   const type = operand.type === BsonType.object ? field(operand, '$type') : undefined;
-  if (type?.type === BsonType.string && textOf(type) === 'timestamp')
-    throw notSupported('$currentDate of type timestamp');
-  if (type?.type !== BsonType.string || textOf(type) !== 'date')
-    throw new StoreError(2, '$currentDate needs true or {$type: "date"}');
+  if (type?.type !== BsonType.string || !['date', 'timestamp'].includes(textOf(type)))
+    throw new StoreError(
+      2,
+      "The '$type' string field is required to be 'date' or 'timestamp': {$currentDate: {field : {$type: 'date'}}}",
+    );
+}
+
+function currentDate(operand: Value): Value {
+  const type = operand.type === BsonType.object ? field(operand, '$type') : undefined;
+  return type && textOf(type) === 'timestamp' ? currentTimestamp() : toValue(new Date());
 }
 
 function checkPath(path: string): void {
@@ -138,8 +168,7 @@ function checkPath(path: string): void {
         56,
         `The update path '${path}' contains an empty field name, which is not allowed.`,
       );
-    if (part.startsWith('$[') || part === '$') throw notSupported(`the positional operator in '${path}'`);
-    if (part.startsWith('$'))
+    if (part.startsWith('$') && !isPositional(part))
       throw new StoreError(
         52,
         `The dollar ($) prefixed field '${part}' in '${path}' is not valid for storage.`,
@@ -147,10 +176,10 @@ function checkPath(path: string): void {
   }
 }
 
-function refuseConflicts(steps: readonly Step[]): void {
-  const touched = steps.flatMap(({ operator, path, operand }) =>
-    operator === '$rename' ? [path, textOf(operand)] : [path],
-  );
+const pathsOf = ({ operator, path, operand }: Step): string[] =>
+  operator === '$rename' ? [path, textOf(operand)] : [path];
+
+function refuseConflicts(touched: readonly string[]): void {
   const sorted = touched.map((path) => `${path}.`).sort();
   sorted.forEach((path, i) => {
     const next = sorted[i + 1];
@@ -174,8 +203,17 @@ function comparePaths(a: string, b: string): number {
   return x.length - y.length;
 }
 
-function applySteps(document: DocumentNode, steps: readonly Step[], inserting: boolean): void {
-  for (const { operator, path, operand } of steps) {
+/** `filter` is what found the document: it says where `$` points. */
+function applySteps(
+  document: DocumentNode,
+  { steps, arrayFilters }: Update,
+  filter: Value,
+  inserting: boolean,
+): void {
+  const concrete = steps.some(({ path }) => isPositional(path))
+    ? resolved(document, steps, arrayFilters, filter)
+    : steps;
+  for (const { operator, path, operand } of concrete) {
     if (operator === '$setOnInsert' && !inserting) continue;
     if (operator === '$rename') rename(document, textOf(operand), path);
     else {
@@ -183,6 +221,22 @@ function applySteps(document: DocumentNode, steps: readonly Step[], inserting: b
       if (place) (operators[operator] as Operator)(place, operand, path);
     }
   }
+}
+
+function resolved(
+  document: DocumentNode,
+  steps: readonly Step[],
+  arrayFilters: ArrayFilters,
+  filter: Value,
+): Step[] {
+  const before = nodeValue(document);
+  const all = steps.flatMap((step) =>
+    isPositional(step.path)
+      ? concretePaths(before, step.path, arrayFilters, filter).map((path) => ({ ...step, path }))
+      : [step],
+  );
+  refuseConflicts(all.flatMap(pathsOf));
+  return all.sort((a, b) => comparePaths(a.path, b.path));
 }
 
 function rename(document: DocumentNode, from: string, to: string): void {
@@ -197,14 +251,15 @@ function rename(document: DocumentNode, from: string, to: string): void {
 }
 
 /** The document after the update. Its `_id` cannot change (66). */
-export function applyUpdate(update: Update, current: Buffer): Buffer {
+export function applyUpdate(update: Update, current: Buffer, filter = emptyDocument): Buffer {
   const id = field(documentValue(current), '_id') as Value;
   if (update.replacement) {
     requireSameId(field(documentValue(update.replacement), '_id'), id, '_id');
     return withFirst('_id', id, update.replacement);
   }
+  if (update.pipeline) return withId(update.pipeline(current), id);
   const document = openDocument(current);
-  applySteps(document, update.steps, false);
+  applySteps(document, update, filter, false);
   const kept = document.get('_id');
   if (
     update.steps.some(
@@ -214,6 +269,11 @@ export function applyUpdate(update: Update, current: Buffer): Buffer {
   )
     requireSameId(kept ? nodeValue(kept) : toValue(null), id, '_id');
   return encodeNode(document);
+}
+
+function withId(made: Buffer, id: Value): Buffer {
+  requireSameId(field(documentValue(made), '_id'), id, '_id');
+  return withFirst('_id', id, made);
 }
 
 const touchesId = (path: string): boolean => path === '_id' || path.startsWith('_id.');
@@ -236,7 +296,11 @@ export function upsertDocument(update: Update, filter: Value): Buffer {
     if (id) requireSameId(own, nodeValue(id), '_id');
     return withFirst('_id', own ?? (id ? nodeValue(id) : newObjectId()), update.replacement);
   }
-  applySteps(seed, update.steps, true);
+  if (update.pipeline) {
+    const result = update.pipeline(encodeNode(seed));
+    return withId(result, id ? nodeValue(id) : (field(documentValue(result), '_id') ?? newObjectId()));
+  }
+  applySteps(seed, update, emptyDocument, true);
   const made = seed.get('_id');
   if (id) requireSameId(made && nodeValue(made), nodeValue(id), '_id');
   return withFirst('_id', made ? nodeValue(made) : newObjectId(), encodeNode(seed));
@@ -264,8 +328,8 @@ function equality(entry: Value): Node | undefined {
   if (equal) return equal;
   for (const name of ['$in', '$all']) {
     const operand = field(entry, name);
-    if (operand?.type === BsonType.array && fieldsOf(operand).length === 1)
-      throw notSupported(`an upsert by ${name} with one member`);
+    const [only, ...more] = operand?.type === BsonType.array ? fieldsOf(operand) : [];
+    if (only && more.length === 0 && only.type !== BsonType.regex && !hasOperators(only)) return only;
   }
   return undefined;
 }
