@@ -50,9 +50,9 @@ const forbidden = [
   {
     name: 'rules-need-only-zod',
     severity: 'error',
-    comment: 'No package but zod, and nothing of the system: rules are pure.',
+    comment: 'No package but zod and JSON Patch, and nothing of the system: rules are pure.',
     from: { path: '^libs/(domain|decider)/', pathNot: SPEC },
-    to: { dependencyTypes: ['npm', 'npm-dev', 'core'], pathNot: packages('zod') },
+    to: { dependencyTypes: ['npm', 'npm-dev', 'core'], pathNot: packages('zod', 'rfc6902') },
   },
   reaches('vault-seals-for-others', libs('vault'), libs('vault', 'canonical', 'decider')),
   reaches(
@@ -76,6 +76,11 @@ const forbidden = [
     libs('conversations'),
     libs('conversations', 'projecting', 'event-store', 'vault', 'canonical', 'decider'),
     'Messages can be deleted; nothing of the domain reads them.',
+  ),
+  reaches(
+    'payloads-know-no-domain',
+    libs('payloads'),
+    libs('payloads', 'projecting', 'event-store', 'vault', 'canonical', 'decider'),
   ),
   reaches('access-is-pure', libs('access'), libs('access', 'canonical', 'decider')),
   {
@@ -143,7 +148,7 @@ const forbidden = [
     name: 'mongodb-driver-has-few-homes',
     severity: 'error',
     comment: 'Others may name its types.',
-    from: { pathNot: ['^libs/(projecting|leases|snapshots)/', '^(test|bench)/', SPEC] },
+    from: { pathNot: ['^libs/(projecting|leases|snapshots|payloads)/', '^(test|bench)/', SPEC] },
     to: { path: packages('mongodb'), dependencyTypesNot: ['type-only'] },
   },
   {

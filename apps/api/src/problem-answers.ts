@@ -16,6 +16,7 @@ import {
   UnknownStoredEvent,
   UnreadableEvent,
 } from '#libs/event-store';
+import { PayloadMissing } from '#libs/payloads';
 import { InvalidCursor, ReadModelUnavailable } from '#libs/projecting';
 import { isProblemCode, keyReused, notFound, notPermitted, Problem } from './problems.js';
 import { BODY_LIMIT, type Routes } from './routes.js';
@@ -163,5 +164,7 @@ function ofReading(error: unknown): Problem | undefined {
     });
   if (error instanceof UnknownStoredEvent || error instanceof UnreadableEvent)
     return new Problem('unreadable-record', 'The record holds an event that cannot be read.');
+  if (error instanceof PayloadMissing)
+    return new Problem('unreadable-record', 'The record cites a payload that cannot be read.');
   return undefined;
 }

@@ -145,6 +145,12 @@ export const problems = {
     'Conversations need the document store, which cannot be reached. What was sent may or may not have been stored.',
     'Send it again, with the same idempotency key, after `Retry-After` seconds: it has one effect.',
   ),
+  'payloads-unavailable': kind(
+    503,
+    'The payload store cannot be reached',
+    'A large worker state lies in the document store, which cannot be reached. Nothing was stored.',
+    'Send it again, with the same idempotency key, after `Retry-After` seconds.',
+  ),
   'keys-unavailable': kind(
     503,
     'The identity provider cannot be reached',
@@ -206,6 +212,18 @@ export const problems = {
     'The state of the run or of its worker would be above the limit. Nothing was stored; the run stays as it was. ' +
       '`limit` and `size` are in bytes, `field` is what takes most of it.',
     'Keep large results elsewhere, and put references to them into the state.',
+  ),
+  'payload-away': kind(
+    409,
+    'The saved state is in the payload store',
+    'A change of it needs the state that it changes.',
+    'Nothing; this is between Waymark’s own parts.',
+  ),
+  'payload-required': kind(
+    409,
+    'The state is too large for an event',
+    'It has to be in the payload store before the run cites it.',
+    'Nothing; this is between Waymark’s own parts.',
   ),
   'draft-unknown': kind(404, 'No such draft', 'The run has no draft of that id.', 'Save the draft first.'),
   'draft-outdated': kind(

@@ -3,6 +3,7 @@ import { type DynamicModule, Global, Injectable, Module, type OnApplicationShutd
 import { Conversations } from '#libs/conversations';
 import { EventStore } from '#libs/event-store';
 import { Leases } from '#libs/leases';
+import { Payloads } from '#libs/payloads';
 import { type Notice, ReadModels } from '#libs/projecting';
 import { MongoSnapshots } from '#libs/snapshots';
 import { Vault } from '#libs/vault';
@@ -78,6 +79,11 @@ const connected = [
     inject: [ReadModels, Vault, Config, Log],
     useFactory: (models: ReadModels, vault: Vault, { conversationDays }: Config, log: Log) =>
       new Conversations(models, vault, conversationDays, noticeIn(log)),
+  },
+  {
+    provide: Payloads,
+    inject: [ReadModels, Vault, Log],
+    useFactory: (models: ReadModels, vault: Vault, log: Log) => new Payloads(models, vault, noticeIn(log)),
   },
   {
     provide: MongoSnapshots,

@@ -11,6 +11,7 @@ import { ReadModels } from '#libs/projecting';
 import { ReactionRunner, type ReactionStatus } from '#libs/reacting';
 import { Vault } from '#libs/vault';
 import { fileApprovedClaim } from './file-approved-claim.js';
+import { PayloadSweep } from './payload-sweep.js';
 
 /** The reactions that this process carries out: begun with it, drained before its stores are closed. */
 @Injectable()
@@ -43,7 +44,7 @@ export class Reactions implements OnApplicationBootstrap, BeforeApplicationShutd
   }
 }
 
-@Module({ providers: [Reactions], exports: [Reactions] })
+@Module({ providers: [Reactions, PayloadSweep], exports: [Reactions] })
 export class ReactorModule {
   constructor(reactions: Reactions, metrics: Metrics) {
     const gauge = (name: string, help: string, value: (status: ReactionStatus) => number) =>

@@ -9,7 +9,7 @@ describe('settings', () => {
       dataFolder: './data',
       eventStoreUrl: undefined,
       stateLimit: 12_582_912,
-      workerStateLimit: 262_144,
+      workerStateLimit: 12_582_912,
       twoPersonLimit: { amount: '50000.00', currency: 'USD' },
       executeWithinSeconds: 86_400,
       logLevel: 'info',

@@ -68,8 +68,11 @@ export const settings = z.object({
   WAYMARK_STATE_LIMIT: bytes(12 * MIB, 1024, 15 * MIB).describe(
     'The most that the whole state of one run may take: bytes, or as `12 MiB`.',
   ),
-  WAYMARK_WORKER_STATE_LIMIT: bytes(256 * 1024, 1024, 768 * 1024).describe(
-    'The most that the state a worker saves may take: bytes, or as `256 KiB`.',
+  WAYMARK_WORKER_STATE_LIMIT: bytes(12 * MIB, 1024, 12 * MIB).describe(
+    'The most that the state a worker saves may take: bytes, or as `12 MiB`.',
+  ),
+  WAYMARK_INLINE_STATE_LIMIT: bytes(256 * 1024, 1024, 512 * 1024).describe(
+    'The most of it that an event carries; a larger one goes to the payload store.',
   ),
   WAYMARK_APPEND_LIMIT: bytes(MIB, 64 * 1024, 16 * MIB).describe(
     'The most that one append may carry: bytes, or as `1 MiB`; no more than the event store takes.',
@@ -118,6 +121,7 @@ export class Config {
   /** Sizes are in bytes of canonical JSON. */
   readonly stateLimit: number;
   readonly workerStateLimit: number;
+  readonly inlineStateLimit: number;
   readonly appendLimit: number;
   readonly executeWithinSeconds: number;
   readonly conversationDays: number;
@@ -137,6 +141,7 @@ export class Config {
     this.twoPersonLimit = set.WAYMARK_TWO_PERSON_LIMIT;
     this.stateLimit = set.WAYMARK_STATE_LIMIT;
     this.workerStateLimit = set.WAYMARK_WORKER_STATE_LIMIT;
+    this.inlineStateLimit = set.WAYMARK_INLINE_STATE_LIMIT;
     this.appendLimit = set.WAYMARK_APPEND_LIMIT;
     this.executeWithinSeconds = set.WAYMARK_EXECUTE_WITHIN_SECONDS;
     this.conversationDays = set.WAYMARK_CONVERSATION_DAYS;

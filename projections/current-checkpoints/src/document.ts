@@ -91,7 +91,15 @@ export const checkpoint = z.strictObject({
     }),
   ),
   approvals: z.array(approval),
-  workerState: z.strictObject({ state: content, label: note.optional(), savedAt: text }).optional(),
+  /** The state itself, or where the payload store has it. */
+  workerState: z
+    .strictObject({
+      state: content.optional(),
+      payload: z.strictObject({ digest: text, bytes: count }).optional(),
+      label: note.optional(),
+      savedAt: text,
+    })
+    .optional(),
   lease: z.strictObject({ number: count, workerId: text, holder: text, expiresAt: text }).optional(),
   ended: z
     .strictObject({

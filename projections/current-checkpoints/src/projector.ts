@@ -1,5 +1,5 @@
 import type { DomainEvent } from '#libs/decider';
-import type { RunEvent } from '#libs/domain/runs';
+import { foldWorkerState, type RunEvent } from '#libs/domain/runs';
 import { type Fold, type Recorded, Unprojectable, defineProjection } from '#libs/projecting';
 import { type Approval, type Checkpoint, checkpoint } from './document.js';
 
@@ -81,13 +81,9 @@ export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
       state: 'invalidated',
       invalidation: { cause, at: invalidatedAt },
     })),
-    WorkerStateSaved: updating((doc, { data: { content, label, savedAt } }) => {
-      if (content.kind !== 'whole')
-        throw new Unprojectable('unsupported-worker-state', `worker state of kind ${content.kind}`);
-      return {
-        ...doc,
-        workerState: { state: content.state, ...(label !== undefined && { label }), savedAt },
-      };
+    WorkerStateSaved: updating((doc, { data }) => {
+      const { differenceBytes: _, ...workerState } = foldWorkerState(doc.workerState, data);
+      return { ...doc, workerState };
     }),
     FilingStarted: approving(({ claimId, startedAt }) => ({
       state: 'filing',

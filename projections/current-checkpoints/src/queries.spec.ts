@@ -82,7 +82,7 @@ function told(state: RunState, now: string) {
       approvalStatus(approval, now),
       approval.receipt?.receiptNumber,
     ]),
-    workerState: state.workerState,
+    workerState: state.workerState && { ...state.workerState, differenceBytes: undefined },
     ended: state.ended?.status,
   };
 }

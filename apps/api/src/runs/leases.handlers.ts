@@ -10,6 +10,7 @@ import { notFound, Problem } from '../problems.js';
 import { ATTEMPTS, HeldLeases, streamOf } from './held-leases.js';
 import { contextOf, runIdOf } from './runs.js';
 import type { LeaseBody, ResumeBody } from './runs.schemas.js';
+import { WorkerStates } from './worker-states.js';
 
 interface Resumed {
   run: PresentedRun;
@@ -42,6 +43,7 @@ export class ResumeRunHandler implements ICommandHandler<ResumeRun> {
     private readonly store: EventStore,
     private readonly leases: Leases,
     private readonly queries: CheckpointQueries,
+    private readonly states: WorkerStates,
   ) {}
 
   async execute({ call }: ResumeRun): Promise<Handled<Resumed>> {
@@ -52,7 +54,7 @@ export class ResumeRunHandler implements ICommandHandler<ResumeRun> {
     if (!view) throw notFound();
     const recheck = { unchanged: [], changed: [], unavailable: [] };
     const answer = {
-      run: present(view, view.doc.updatedAt),
+      run: await this.states.openedIfReachable(present(view, view.doc.updatedAt)),
       leaseToken: `${number}.${secret}`,
       leaseExpiresAt: expiresAt,
       recheck,

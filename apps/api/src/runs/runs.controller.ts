@@ -10,12 +10,12 @@ import {
   RecordStep,
   RequestApproval,
   SaveDraft,
-  SaveWorkerState,
   StartRun,
 } from './runs.handlers.js';
 import { ExtendLease, ResumeRun, ReturnLease } from './leases.handlers.js';
-import { ListRuns, ReadRun, ReadTimeline, type RunFilters } from './runs.queries.js';
+import { ListRuns, ReadCheckpoint, ReadRun, ReadTimeline, type RunFilters } from './runs.queries.js';
 import * as of from './runs.schemas.js';
+import { SaveWorkerState } from './worker-state.handlers.js';
 
 @Controller()
 export class RunsController {
@@ -199,7 +199,7 @@ export class RunsController {
     answer: of.runView,
   })
   checkpoint(@Called() call: Of) {
-    return this.dispatch.record(call, new ReadRun(call));
+    return this.dispatch.record(call, new ReadCheckpoint(call));
   }
 
   @Route('GET', '/v1/runs/:runId/timeline', {

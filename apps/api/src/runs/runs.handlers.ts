@@ -7,15 +7,7 @@ import { EventStore, type Handled } from '#libs/event-store';
 import { judge } from '#libs/access';
 import type { Call } from '../calls.js';
 import { contextOf, leaseShown, partyOf, Runs } from './runs.js';
-import type {
-  ApprovalBody,
-  DraftBody,
-  EndBody,
-  PhaseBody,
-  StartBody,
-  StateBody,
-  StepBody,
-} from './runs.schemas.js';
+import type { ApprovalBody, DraftBody, EndBody, PhaseBody, StartBody, StepBody } from './runs.schemas.js';
 import { StateLimit } from './state-limit.js';
 
 export class StartRun extends Command<Handled<{ runId: string; status: string; startedAt: string }>> {
@@ -128,32 +120,6 @@ export class RequestApprovalHandler implements ICommandHandler<RequestApproval> 
   }
 }
 
-export class SaveWorkerState extends Command<Handled<{ savedAt: string; label?: string }>> {
-  constructor(
-    readonly call: Call,
-    readonly saved: StateBody & { patch: boolean },
-  ) {
-    super();
-  }
-}
-
-@CommandHandler(SaveWorkerState)
-export class SaveWorkerStateHandler implements ICommandHandler<SaveWorkerState> {
-  constructor(
-    private readonly runs: Runs,
-    private readonly config: Config,
-  ) {}
-
-  execute({ call, saved }: SaveWorkerState) {
-    const limitBytes = Math.min(this.config.workerStateLimit, this.config.stateLimit);
-    const command = { type: 'SaveWorkerState', ...byWorker(call), ...saved, limitBytes } as const;
-    return this.runs.handle(call, command, ({ workerState }) => {
-      const { savedAt = call.at, label } = workerState ?? {};
-      return { savedAt, ...(label === undefined ? {} : { label }) };
-    });
-  }
-}
-
 type Ended = Pick<NonNullable<RunState['ended']>, 'status' | 'endedAt'>;
 
 abstract class Ending extends Command<Handled<Ended>> {
@@ -192,7 +158,7 @@ export class CancelRunHandler implements ICommandHandler<CancelRun> {
   }
 }
 
-function byWorker({ at, leaseToken, who }: Call) {
+export function byWorker({ at, leaseToken, who }: Call) {
   return { at, lease: leaseShown(leaseToken, who) };
 }
 

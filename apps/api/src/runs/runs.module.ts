@@ -3,9 +3,16 @@ import { HeldLeases } from './held-leases.js';
 import { ExtendLeaseHandler, ResumeRunHandler, ReturnLeaseHandler } from './leases.handlers.js';
 import { RunsController } from './runs.controller.js';
 import * as handlers from './runs.handlers.js';
-import { ListRunsHandler, ReadRunHandler, ReadTimelineHandler } from './runs.queries.js';
+import {
+  ListRunsHandler,
+  ReadCheckpointHandler,
+  ReadRunHandler,
+  ReadTimelineHandler,
+} from './runs.queries.js';
 import { Runs } from './runs.js';
 import { StateLimit } from './state-limit.js';
+import { SaveWorkerStateHandler } from './worker-state.handlers.js';
+import { WorkerStates } from './worker-states.js';
 
 @Module({
   controllers: [RunsController],
@@ -18,7 +25,8 @@ import { StateLimit } from './state-limit.js';
     handlers.RecordStepHandler,
     handlers.SaveDraftHandler,
     handlers.RequestApprovalHandler,
-    handlers.SaveWorkerStateHandler,
+    WorkerStates,
+    SaveWorkerStateHandler,
     handlers.CompleteRunHandler,
     handlers.FailRunHandler,
     handlers.CancelRunHandler,
@@ -26,6 +34,7 @@ import { StateLimit } from './state-limit.js';
     ExtendLeaseHandler,
     ReturnLeaseHandler,
     ReadRunHandler,
+    ReadCheckpointHandler,
     ListRunsHandler,
     ReadTimelineHandler,
   ],

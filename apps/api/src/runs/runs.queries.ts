@@ -13,6 +13,7 @@ import { notFound } from '../problems.js';
 import type { Paging } from '../routes.js';
 import { runIdOf } from './runs.js';
 import { timelineFrom, type TimelinePage } from './timeline.js';
+import { WorkerStates } from './worker-states.js';
 
 export interface RunFilters {
   readonly status?: RunStatus;
@@ -69,6 +70,26 @@ export class ReadRunHandler implements IQueryHandler<ReadRun> {
     const view = await runFor(call, this.queries);
     const { revision, position } = view;
     return { answer: shownTo(call.who, present(view, call.at)), revision, position };
+  }
+}
+
+export class ReadCheckpoint extends Query<Read<PresentedRun>> {
+  constructor(readonly call: Call) {
+    super();
+  }
+}
+
+@QueryHandler(ReadCheckpoint)
+export class ReadCheckpointHandler implements IQueryHandler<ReadCheckpoint> {
+  constructor(
+    private readonly queries: CheckpointQueries,
+    private readonly states: WorkerStates,
+  ) {}
+
+  async execute({ call }: ReadCheckpoint) {
+    const view = await runFor(call, this.queries);
+    const { revision, position } = view;
+    return { answer: await this.states.opened(present(view, call.at)), revision, position };
   }
 }
 

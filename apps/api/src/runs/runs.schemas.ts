@@ -144,7 +144,16 @@ export const runView = plainRun.extend({
   steps: z.looseObject({ total: z.int(), completed: z.int(), failed: z.int() }),
   drafts: z.array(z.looseObject({ draftId, draftVersion: z.int(), digest })),
   approvals: z.array(z.looseObject({ approvalId: z.string(), status: z.string(), expiresAt: at })),
-  workerState: z.looseObject({ state: json, savedAt: at }).optional(),
+  workerState: z
+    .looseObject({
+      state: json.optional(),
+      payload: z
+        .object({ digest, bytes: z.int() })
+        .optional()
+        .describe('In place of a large state, where it is not answered; the checkpoint has it.'),
+      savedAt: at,
+    })
+    .optional(),
   lease: z.object({ number: z.int(), workerId: z.string(), holder: z.string(), expiresAt: at }).optional(),
 });
 export const resumed = z.object({

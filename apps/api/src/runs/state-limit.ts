@@ -51,7 +51,7 @@ export class StateLimit {
   }
 
   private refusal(command: RunCommand, run: RunState): Refusal<RunRefusal> | undefined {
-    const brought = sizeOf(command);
+    const brought = sizeOf(keptOf(command));
     const known = this.measured.get(run) ?? this.measure(run);
     const room = this.limit - known.size;
     const current = known.added + brought > room / 2 ? this.measure(run) : known;
@@ -67,6 +67,12 @@ export class StateLimit {
     this.measured.set(run, measured);
     return measured;
   }
+}
+
+/** What of a command the state of the run may come to hold. */
+function keptOf(command: RunCommand): unknown {
+  if (command.type !== 'SaveWorkerState') return command;
+  return command.payload ?? command.state;
 }
 
 /** A refused worker state, with the member of it that takes most. */

@@ -25,6 +25,8 @@ export const runRefusals = [
   'lease-required',
   'not-found',
   'not-permitted',
+  'payload-away',
+  'payload-required',
   'run-ended',
   'run-exists',
   'stale-lease',
@@ -96,6 +98,12 @@ export interface SaveWorkerState extends ByWorker {
   label?: string;
   /** The most bytes that the whole state may take in canonical form. */
   limitBytes?: number;
+  /** The most bytes of it that an event may carry; a larger one goes to the payload store. */
+  inlineBytes?: number;
+  /** What the payload store holds of the state saved last. */
+  opened?: { digest: string; state: Json };
+  /** Where the payload store has the state that is to be saved; `of` is that state's digest. */
+  payload?: { digest: string; bytes: number; of: string };
 }
 
 export interface SaveDraft extends ByWorker {

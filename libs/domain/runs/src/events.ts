@@ -131,6 +131,7 @@ export const runEvents = {
       content: z.discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('whole'), state: content }),
         z.strictObject({ kind: z.literal('patch'), patch: content }),
+        z.strictObject({ kind: z.literal('difference'), operations: content }),
         // Both are of the sealed bytes: a digest of the opened ones could be guessed from.
         z.strictObject({ kind: z.literal('payload'), digest, bytes: z.int() }),
       ]),
@@ -138,7 +139,7 @@ export const runEvents = {
       savedAt: at,
     })
     .describe(
-      'The worker saved a state of its own: the whole, a merge patch, or a reference to the payload store, by digest and size of its sealed bytes.',
+      'The worker saved a state of its own: the whole, a merge patch, its difference from the one before (a JSON Patch), or a reference to the payload store, by digest and size of its sealed bytes.',
     ),
   FilingStarted: z
     .strictObject({ approvalId, draftId, draftVersion, digest, claimId: id, startedAt: at })

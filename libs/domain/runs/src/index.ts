@@ -7,3 +7,5 @@ export type { RunCommand, RunRefusal, LeaseShown } from './commands.js';
 export { runEvents } from './events.js';
 export type { Party, RunEvent } from './events.js';
 export type { RunState, Approval, Draft, Step } from './state.js';
+export { foldWorkerState, payloadCitedBy } from './worker-state.js';
+export type { WorkerState } from './worker-state.js';

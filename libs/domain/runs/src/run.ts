@@ -109,7 +109,7 @@ export const runStream = {
   dataKind: 'run' as const,
   decider: run,
   events: runEvents,
-  foldVersion: 1,
+  foldVersion: 2,
   customerOf(state: RunState, newEvents: readonly RunEvent[]): string {
     const started = newEvents.find((event) => event.type === 'RunStarted');
     const customerId = started?.data.customerId ?? state.started?.customerId;

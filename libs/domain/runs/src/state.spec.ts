@@ -1,5 +1,5 @@
 import type { Json } from '#libs/canonical';
-import { mergePatch } from './state.js';
+import { mergePatch } from './worker-state.js';
 
 describe('mergePatch', () => {
   it.each<[Json, Json, Json]>([

@@ -1,5 +1,6 @@
 import { digestOf, type Json } from '#libs/canonical';
 import type { Party, RunEvent } from './events.js';
+import { foldWorkerState, type WorkerState } from './worker-state.js';
 
 type DataOf<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>['data'];
 
@@ -38,7 +39,7 @@ export interface RunState {
   steps: Map<string, Step>;
   drafts: Map<string, Draft>;
   approvals: Map<string, Approval>;
-  workerState?: { state: Json; label?: string; savedAt: string };
+  workerState?: WorkerState;
   ended?: { status: 'completed' | 'failed' | 'cancelled'; reason?: string; output?: Json; endedAt: string };
 }
 
@@ -84,12 +85,7 @@ export const folds: Folds = {
     change(state, approvalId, { stage: 'withdrawn', withdrawal }),
   ApprovalInvalidated: (state, { approvalId, ...invalidation }) =>
     change(state, approvalId, { stage: 'invalidated', invalidation }),
-  WorkerStateSaved: (state, { content, label, savedAt }) => {
-    if (content.kind === 'payload') throw new Error('a worker state in the payload store cannot be folded');
-    const saved =
-      content.kind === 'whole' ? content.state : mergePatch(state.workerState?.state, content.patch);
-    state.workerState = { state: saved, savedAt, ...(label !== undefined && { label }) };
-  },
+  WorkerStateSaved: (state, data) => void (state.workerState = foldWorkerState(state.workerState, data)),
   FilingStarted: (state, { approvalId, claimId, startedAt }) =>
     change(state, approvalId, { stage: 'filing', filing: { claimId, startedAt } }),
   ReceiptNoted: (state, { approvalId, receiptNumber, filedAt, notedAt }) =>
@@ -142,21 +138,6 @@ function end(
   rest: { reason?: string; output?: Json },
 ): void {
   state.ended = { status, endedAt, ...rest };
-}
-
-/** RFC 7396. */
-export function mergePatch(target: Json | undefined, patch: Json): Json {
-  if (!isObject(patch)) return patch;
-  const merged = new Map(isObject(target) ? Object.entries(target) : []);
-  for (const [key, value] of Object.entries(patch)) {
-    if (value === null) merged.delete(key);
-    else merged.set(key, mergePatch(merged.get(key), value));
-  }
-  return Object.fromEntries(merged);
-}
-
-function isObject(value: Json | undefined): value is { [key: string]: Json } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 type Saved = Omit<RunState, 'steps' | 'drafts' | 'approvals'> & {

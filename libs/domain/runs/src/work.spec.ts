@@ -1,6 +1,7 @@
 import { digestOf } from '#libs/canonical';
 import { specification } from '#libs/decider';
 import {
+  customerId,
   lease,
   leasedRun,
   people,
@@ -326,6 +327,54 @@ describe('SaveWorkerState', () => {
     const patched: RunEvent = { type: 'WorkerStateSaved', data: { content, savedAt: seconds(11) } };
     const { workerState } = given(...leasedRun, saved, patched).state();
     expect(workerState).toStrictEqual({ state: { turn: 5, todo: ['call garage'] }, savedAt: seconds(11) });
+  });
+
+  it('stores a large state once, and then what differs', () => {
+    const note = 'x'.repeat(2000);
+    const whole: RunEvent = {
+      type: 'WorkerStateSaved',
+      data: { content: { kind: 'whole', state: { note, turn: 1 } }, savedAt: seconds(10) },
+    };
+    const done = given(...leasedRun, whole).when({ ...save, state: { note, turn: 2 }, label: undefined });
+    const operations = [{ op: 'replace', path: '/turn', value: 2 }];
+    const content = { kind: 'difference' as const, operations };
+    done.then({ type: 'WorkerStateSaved', data: { content, savedAt: seconds(10) } });
+    expect(done.state().workerState).toStrictEqual({
+      state: { note, turn: 2 },
+      differenceBytes: JSON.stringify(operations).length,
+      savedAt: seconds(10),
+    });
+  });
+
+  it('leaves a state that is too large for an event to the payload store, and takes it from there', () => {
+    const large = { ...save, inlineBytes: 20, label: undefined };
+    given(...leasedRun)
+      .when(large)
+      .thenRefused('payload-required', { customerId, state: save.state });
+    const digest = 'ab'.repeat(32);
+    const payload = { digest, bytes: 90, of: digestOf(save.state) };
+    const done = given(...leasedRun).when({ ...large, payload });
+    const content = { kind: 'payload' as const, digest, bytes: 90 };
+    done.then({ type: 'WorkerStateSaved', data: { content, savedAt: seconds(10) } });
+    const other = { ...payload, of: digest };
+    given(...leasedRun)
+      .when({ ...large, payload: other })
+      .thenRefused('payload-required', { customerId, state: save.state });
+    const event: RunEvent = { type: 'WorkerStateSaved', data: { content, savedAt: seconds(10) } };
+    given(...leasedRun, event)
+      .when(large)
+      .thenRefused('payload-away', { digest, bytes: 90 });
+    const opened = { digest, state: save.state };
+    given(...leasedRun, event)
+      .when({ ...large, opened })
+      .then();
+    const small = { ...large, opened, state: { turn: 4, todo: null, open: null }, patch: true };
+    given(...leasedRun, event)
+      .when(small)
+      .then({
+        type: 'WorkerStateSaved',
+        data: { content: { kind: 'whole', state: { turn: 4 } }, savedAt: seconds(10) },
+      });
   });
 
   it('names the limit, the size and the field of a state that is too large, also by patches', () => {

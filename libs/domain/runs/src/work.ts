@@ -9,8 +9,9 @@ import type {
   SaveWorkerState,
   TakeLease,
 } from './commands.js';
-import { mergePatch, stepDigest, type Run } from './state.js';
+import { stepDigest, type Run } from './state.js';
 import { later } from './time.js';
+import { contentOf, isContent, mergePatch } from './worker-state.js';
 
 export function takeLease(command: TakeLease, run: Run): Outcome {
   const { at, workerId, holder, secretDigest, leaseSeconds } = command;
@@ -73,8 +74,11 @@ export function recordStep(command: RecordStep, run: Run): Outcome {
 }
 
 export function saveWorkerState(command: SaveWorkerState, run: Run): Outcome {
-  const { at, label, limitBytes } = command;
-  const before = run.workerState?.state;
+  const { at, label, limitBytes, opened } = command;
+  const held = run.workerState;
+  const away = held?.payload !== undefined && opened?.digest !== held.payload.digest;
+  if (away) return refuse('payload-away', 'The saved state is in the payload store.', { ...held.payload });
+  const before = held?.payload ? opened?.state : held?.state;
   const state: Json = command.patch ? mergePatch(before, command.state) : command.state;
   const text = canonicalJson(state);
   if (before !== undefined && text === canonicalJson(before)) return [];
@@ -85,5 +89,6 @@ export function saveWorkerState(command: SaveWorkerState, run: Run): Outcome {
       size,
       field: 'state',
     });
-  return [happened('WorkerStateSaved', { content: { kind: 'whole' as const, state }, label, savedAt: at })];
+  const content = contentOf(command, run, state, size);
+  return isContent(content) ? [happened('WorkerStateSaved', { content, label, savedAt: at })] : content;
 }

@@ -1,0 +1,2 @@
+export { Payloads, PayloadMissing } from './payloads.js';
+export type { Payload } from './payloads.js';
