@@ -26,7 +26,9 @@ class PlantedModule {}
 
 let api: RunningApi;
 beforeAll(async () => {
-  api = await RunningApi.start({ WAYMARK_STATE_LIMIT: '700 KiB' }, [forgetful]);
+  api = await RunningApi.start({ WAYMARK_STATE_LIMIT: '700 KiB', WAYMARK_WORKER_STATE_LIMIT: '256 KiB' }, [
+    forgetful,
+  ]);
 });
 afterAll(() => api.close());
 
