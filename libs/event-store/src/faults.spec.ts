@@ -179,7 +179,7 @@ describe('a store that goes away', () => {
   it('with many appends under way fails none but as unavailable, and every command has one effect', async () => {
     const own = await Line.to(server.port);
     const patient = await EventStore.connect({ url: own.url, vault });
-    const ids = Array.from({ length: 40 }, () => randomUUID());
+    const ids = Array.from({ length: 150 }, () => randomUUID());
     await Promise.all(ids.map((id) => patient.handle(counter, open(id))));
     const note = 'x'.repeat(8000);
     const commands = ids.map((id) => call(id, { type: 'Add', amounts: [1], note }));

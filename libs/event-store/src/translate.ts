@@ -28,8 +28,12 @@ export class NoAnswer extends Error {}
 /** What of an event is sent with an append. */
 export type StoredEventBody = Pick<StoredEvent, 'eventId' | 'type' | 'data' | 'metadata'>;
 
+const utf8 = new TextEncoder();
+
+/** Metadata goes as the bytes that the client would make of it: made here, it does not go through base 64 and back. */
 export function proposed({ eventId, type, data, metadata }: StoredEventBody) {
-  return { id: eventId, contentType: 'application/json' as const, type, data, metadata: { ...metadata } };
+  const bytes = utf8.encode(JSON.stringify(metadata));
+  return { id: eventId, contentType: 'application/json' as const, type, data, metadata: bytes };
 }
 
 /** The event as the client recorded it; the position is 0 from a server that tells none (older than 22.6). */
