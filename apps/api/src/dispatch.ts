@@ -75,7 +75,7 @@ export class Dispatch {
     const running = this.projections.find(projection);
     const reached =
       minPosition === undefined || (await running?.waitFor(minPosition, call.query.waitMs)) === true;
-    const position = running?.status().position ?? 0n;
+    const position = (await running?.status())?.position ?? 0n;
     if (!reached) throw behind(minPosition, position);
     const answer = await this.queries.execute(query);
     call.refuseUnasked();

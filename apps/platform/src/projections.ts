@@ -10,9 +10,9 @@ export interface ProjectionStatus {
   readonly deadLetters: number;
 }
 
-/** What of a projection's runner others in the process may ask. */
+/** What of a projection's runner others in the process may ask; it may run in another thread. */
 export interface RunningProjection {
-  status(): ProjectionStatus;
+  status(): ProjectionStatus | Promise<ProjectionStatus>;
   /** Whether the view has reached a position, waiting at most so many milliseconds for it. */
   waitFor(position: bigint, milliseconds: number): Promise<boolean>;
 }
@@ -32,7 +32,11 @@ export class RunningProjections {
     return this.byName.get(name);
   }
 
-  statuses(): ProjectionStatus[] {
-    return [...this.byName.values()].map((projection) => projection.status());
+  names(): string[] {
+    return [...this.byName.keys()];
+  }
+
+  statuses(): Promise<ProjectionStatus[]> {
+    return Promise.all(Array.from(this.byName.values(), async (projection) => projection.status()));
   }
 }

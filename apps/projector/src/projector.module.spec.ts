@@ -30,14 +30,18 @@ describe('the projector', () => {
     await stores.append('run-acme.odd', { type: 'RunBurnt', data: {} });
     const { position } = await grantedRun(stores, '3f1a4c1e-0b55-4f0e-9a55-0a7d5a1f0009');
     expect(await projection.waitFor(position, 5_000)).toBe(true);
-    expect(projection.status()).toMatchObject({ name: 'current-checkpoints', version: 1, deadLetters: 1 });
+    expect(await projection.status()).toMatchObject({
+      name: 'current-checkpoints',
+      version: 1,
+      deadLetters: 1,
+    });
     expect(await measured('waymark_projection_events')).toMatch(/ 6$/);
     expect(await measured('waymark_projection_stalled')).toMatch(/ 0$/);
-    expect(
-      app
-        .get(RunningProjections)
-        .statuses()
-        .map(({ name }) => name),
-    ).toEqual(['current-checkpoints', 'authoritative-claims', 'staff-register', 'preference-profiles']);
+    expect((await app.get(RunningProjections).statuses()).map(({ name }) => name)).toEqual([
+      'current-checkpoints',
+      'authoritative-claims',
+      'staff-register',
+      'preference-profiles',
+    ]);
   });
 });

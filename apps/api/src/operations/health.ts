@@ -20,10 +20,12 @@ export class HealthCheck {
   ) {}
 
   async check(): Promise<Health> {
-    const [eventStore, documentStore] = await Promise.all([up(this.store.ping()), up(this.models.ping())]);
-    const projections = this.running
-      .statuses()
-      .map(({ name, status, lagEvents }) => ({ name, status, lagEvents }));
+    const [eventStore, documentStore, statuses] = await Promise.all([
+      up(this.store.ping()),
+      up(this.models.ping()),
+      this.running.statuses(),
+    ]);
+    const projections = statuses.map(({ name, status, lagEvents }) => ({ name, status, lagEvents }));
     const current = projections.every(({ status }) => status === 'live');
     return {
       ready: eventStore === 'up' && documentStore === 'up' && current,

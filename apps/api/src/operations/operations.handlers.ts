@@ -25,7 +25,7 @@ export class ListProjectionsHandler implements IQueryHandler<ListProjections> {
 
   async execute({ call }: ListProjections) {
     call.demand({});
-    const items = this.running.statuses().map(({ position, head, ...status }) => ({
+    const items = (await this.running.statuses()).map(({ position, head, ...status }) => ({
       name: status.name,
       version: status.version,
       status: status.status,

@@ -38,8 +38,8 @@ export class OperationsModule implements OnModuleInit {
       help,
       labelNames: ['projection'] as const,
       registers: [this.metrics],
-      collect() {
-        for (const status of running.statuses()) this.set({ projection: status.name }, status[field]);
+      async collect() {
+        for (const status of await running.statuses()) this.set({ projection: status.name }, status[field]);
       },
     });
   }

@@ -53,7 +53,7 @@ export class RegisterStaffHandler implements ICommandHandler<RegisterStaff> {
     const running = this.projections.find('staff-register');
     if (running) {
       const head = await this.store.head();
-      if (!(await running.waitFor(head, PATIENCE_MS))) throw behind(head, running.status().position);
+      if (!(await running.waitFor(head, PATIENCE_MS))) throw behind(head, (await running.status()).position);
     }
     return this.queries.hasSupervisor(tenant);
   }

@@ -1,0 +1,40 @@
+import { parentPort } from 'node:worker_threads';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { Config, createLog, Metrics, nestLogger, RunningProjections, StoresModule } from '#apps/platform';
+import { ProjectorModule } from '#apps/projector';
+import { ReactorModule } from '#apps/reactor';
+import type { FromThread, Question, ToThread } from './background.js';
+
+@Module({})
+class BackgroundThreadModule {}
+
+/** The thread that `Background` begins: it answers until it is told to stop, and then drains and ends. */
+const port = parentPort;
+if (port === null) throw new Error('this runs as a thread of the app');
+const config = Config.from(process.env);
+const log = createLog(config);
+const imports = [StoresModule.with(config, log), ProjectorModule, ReactorModule];
+const context = await NestFactory.createApplicationContext(
+  { module: BackgroundThreadModule, imports },
+  { logger: nestLogger(log), abortOnError: false },
+);
+const running = context.get(RunningProjections);
+const metrics = context.get(Metrics);
+
+async function answer(question: Question): Promise<unknown> {
+  if (question.of === 'names') return running.names();
+  if (question.of === 'metrics') return metrics.metrics();
+  const projection = running.find(question.name);
+  if (question.of === 'status') return projection?.status();
+  return projection?.waitFor(question.position, question.milliseconds);
+}
+
+port.on('message', (message: ToThread) => {
+  if (message === 'stop') {
+    void context.close().then(() => port.close());
+    return;
+  }
+  const { id, question } = message;
+  void answer(question).then((reply) => port.postMessage({ id, answer: reply } satisfies FromThread));
+});
