@@ -49,8 +49,9 @@ export async function startEngines(config: Config, wanted: EnginesWanted): Promi
 }
 
 function openEventStore({ dataFolder, eventStorePort: port, appendLimit }: Config) {
-  const { FolderInUse, ForeignFolder, PortTaken } = events;
-  return claimed(dataFolder, 'event-store', [FolderInUse, ForeignFolder, PortTaken], async (folder) => {
+  const { DamagedLog, FolderInUse, ForeignFolder, PortTaken } = events;
+  const mendable = [DamagedLog, FolderInUse, ForeignFolder, PortTaken];
+  return claimed(dataFolder, 'event-store', mendable, async (folder) => {
     await checkPort(LOOPBACK, port, 'WAYMARK_EVENTSTORE_PORT');
     return events.startEventStore({ folder, port, maxAppendBytes: appendLimit, onNotice });
   });

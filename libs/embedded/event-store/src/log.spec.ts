@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { SegmentLog } from './log.js';
-import { type NewEvent, StoredEvent, encodeFrame } from './record.js';
+import { FRAME_HEADER, type NewEvent, StoredEvent, encodeFrame } from './record.js';
 import { DamagedLog } from './segments.js';
 
 const SALT = 0x5a17;
@@ -50,16 +50,19 @@ function open(segmentBytes = 1 << 20): { log: SegmentLog; found: string[] } {
 
 const frame = (events: NewEvent[], position: number): Buffer => encodeFrame(events, position, 1, SALT).bytes;
 
+/** What stands behind the last durable frame is the mark that says so. */
+const end = (): number => statSync(join(folder, SEGMENT)).size - FRAME_HEADER;
+
 /** Three appends, the last of two events, each synced alone; closed without a word, as by a crash. */
-async function writeThree(): Promise<{ before: number; after: number; durable: string[] }> {
+async function writeThree(): Promise<{ before: number; after: number; durable: string[]; whole: string[] }> {
   const { log } = open();
   await log.write([frame([event('a', 0)], 1)]);
   await log.write([frame([event('b', 0)], 2)]);
-  const before = statSync(join(folder, SEGMENT)).size;
+  const before = end();
   await log.write([frame([event('a', 1), event('a', 2)], 3)]);
   log.close();
-  const after = statSync(join(folder, SEGMENT)).size;
-  return { before, after, durable: ['1 a 0', '2 b 0'] };
+  const durable = ['1 a 0', '2 b 0'];
+  return { before, after: end(), durable, whole: [...durable, '3 a 1', '4 a 2'] };
 }
 
 function change(offset: number, to: (byte: number) => number): void {
@@ -91,14 +94,19 @@ describe('the tail of the log after a crash', () => {
       expect(statSync(join(folder, SEGMENT)).size).toBe(before);
     }
     expect(notices).toHaveLength(after - before - 1);
-    expect(notices[0]).toBe(`${SEGMENT}: an unfinished append was cut off (1 bytes at offset ${before})`);
+    expect(notices[0]).toBe(
+      `${SEGMENT}: an append that was never acknowledged was cut off (1 bytes at offset ${before})`,
+    );
   });
 
-  it.each<[string, (byte: number) => number]>([
+  const changes: [string, (byte: number) => number][] = [
     ['flipped', (byte) => byte ^ 0x10],
     ['zeroed', (byte) => (byte === 0 ? 1 : 0)],
-  ])('%s at any byte of the last append, leaves the others and no half append', async (_name, to) => {
+  ];
+
+  it.each(changes)('%s at any byte of a write that was not synced, leaves the others', async (_name, to) => {
     const { before, after, durable } = await writeThree();
+    truncateSync(join(folder, SEGMENT), after);
     copyFileSync(join(folder, SEGMENT), join(folder, 'whole'));
     for (let offset = before; offset < after; offset++) {
       copyFileSync(join(folder, 'whole'), join(folder, SEGMENT));
@@ -107,19 +115,61 @@ describe('the tail of the log after a crash', () => {
     }
   });
 
+  it.each(changes)(
+    '%s at any byte of an acknowledged append, is damage and cuts nothing',
+    async (_name, to) => {
+      const { before, after } = await writeThree();
+      copyFileSync(join(folder, SEGMENT), join(folder, 'whole'));
+      for (let offset = before; offset < after; offset++) {
+        copyFileSync(join(folder, 'whole'), join(folder, SEGMENT));
+        change(offset, to);
+        const changed = readFileSync(join(folder, SEGMENT));
+        const error = thrown(() => open());
+        expect(error).toBeInstanceOf(DamagedLog);
+        expect(error).toMatchObject({ file: SEGMENT, offset: before });
+        expect(readFileSync(join(folder, SEGMENT)).equals(changed)).toBe(true);
+      }
+    },
+  );
+
+  it('zeros from any byte of the last append to the end, leaves the others and no half append', async () => {
+    const { before, after, durable } = await writeThree();
+    const whole = readFileSync(join(folder, SEGMENT));
+    for (let offset = before; offset < after; offset++) {
+      writeFileSync(join(folder, SEGMENT), Buffer.from(whole).fill(0, offset));
+      expect(recover()).toEqual(durable);
+    }
+  });
+
+  it('cut or changed in the mark behind it, loses nothing', async () => {
+    const { after, whole } = await writeThree();
+    copyFileSync(join(folder, SEGMENT), join(folder, 'whole'));
+    for (let offset = after; offset < after + FRAME_HEADER; offset++) {
+      copyFileSync(join(folder, 'whole'), join(folder, SEGMENT));
+      change(offset, (byte) => byte ^ 1);
+      expect(recover()).toEqual(whole);
+      copyFileSync(join(folder, 'whole'), join(folder, SEGMENT));
+      truncateSync(join(folder, SEGMENT), offset);
+      expect(recover()).toEqual(whole);
+    }
+  });
+
   it('filled with zeros, is cut', async () => {
-    const { after } = await writeThree();
-    truncateSync(join(folder, SEGMENT), after + 5000);
-    expect(recover()).toEqual(['1 a 0', '2 b 0', '3 a 1', '4 a 2']);
-    expect(notices).toEqual([`${SEGMENT}: an unfinished append was cut off (5000 bytes at offset ${after})`]);
+    const { after, whole } = await writeThree();
+    truncateSync(join(folder, SEGMENT), after + FRAME_HEADER + 5000);
+    expect(recover()).toEqual(whole);
+    expect(notices).toEqual([
+      `${SEGMENT}: an append that was never acknowledged was cut off (5000 bytes at offset ${after + FRAME_HEADER})`,
+    ]);
   });
 
   it('torn in the middle of one write of several appends, is cut at the first bad one', async () => {
     const { log } = open();
     await log.write([frame([event('a', 0)], 1)]);
-    const torn = statSync(join(folder, SEGMENT)).size;
+    const torn = end();
     await log.write([frame([event('a', 1)], 2), frame([event('b', 0)], 3), frame([event('c', 0)], 4)]);
     log.close();
+    truncateSync(join(folder, SEGMENT), end());
     change(torn + 40, (byte) => byte ^ 1);
     expect(recover()).toEqual(['1 a 0']);
   });
@@ -155,10 +205,9 @@ describe('damage', () => {
   it('of the last append is told from a crash once the log was closed', async () => {
     await writeThree();
     const { log } = open();
-    log.finish(5);
     await log.write([frame([event('a', 3)], 5)]);
-    const last = statSync(join(folder, SEGMENT)).size;
-    log.finish(6);
+    const last = end();
+    log.finish();
     log.close();
     expect(recover()).toHaveLength(5);
     change(last - 3, (byte) => byte ^ 1);
@@ -166,14 +215,37 @@ describe('damage', () => {
   });
 
   it('of an earlier segment is never taken for a torn tail', async () => {
-    const { log } = open(64);
-    await log.write([frame([event('a', 0)], 1)]);
-    await log.write([frame([event('a', 1)], 2)]);
-    log.close();
-    change(statSync(join(folder, SEGMENT)).size - 1, (byte) => byte ^ 1);
+    await writeTwoSegments();
+    change(end() - 1, (byte) => byte ^ 1);
     expect(() => open()).toThrow(/segment-00000000\.log is damaged at offset 16/);
   });
+
+  it.each([
+    ['the first', 'segment-00000000.log'],
+    ['the last', 'segment-00000001.log'],
+  ])('%s file of the log missing, is told', async (_which, name) => {
+    await writeTwoSegments();
+    rmSync(join(folder, name));
+    expect(() => open()).toThrow(`${name} is damaged at offset 0: the file is missing`);
+  });
+
+  it('the end of a log that was closed missing, is told', async () => {
+    const { before } = await writeThree();
+    const { log } = open();
+    await log.write([frame([event('a', 3)], 5)]);
+    log.finish();
+    log.close();
+    truncateSync(join(folder, SEGMENT), before);
+    expect(() => open()).toThrow('the log ends with the event at position 2, and had 5 before');
+  });
 });
+
+async function writeTwoSegments(): Promise<void> {
+  const { log } = open(64);
+  await log.write([frame([event('a', 0)], 1)]);
+  await log.write([frame([event('a', 1)], 2)]);
+  log.close();
+}
 
 it('is not fooled by bytes of a client that look like a frame', async () => {
   const { log } = open();
@@ -181,7 +253,7 @@ it('is not fooled by bytes of a client that look like a frame', async () => {
   await log.write([frame([event('a', 0)], 1)]);
   await log.write([frame([{ ...event('a', 1), data: forged }], 2)]);
   log.close();
-  truncateSync(join(folder, SEGMENT), statSync(join(folder, SEGMENT)).size - 1);
+  truncateSync(join(folder, SEGMENT), end() - 1);
   expect(recover()).toEqual(['1 a 0']);
 });
 

@@ -7,11 +7,11 @@ import {
   ftruncateSync,
   openSync,
   readSync,
-  readdirSync,
 } from 'node:fs';
 import { basename } from 'node:path';
+import { readExtent, writeExtent } from './extent.js';
 import { isErrno, syncFolder } from './folder.js';
-import { type StoredEvent, encodeFrame, framePosition, sealFrame } from './record.js';
+import { type StoredEvent, encodeFrame, framePosition, frameRecords, sealFrame } from './record.js';
 import { recoverSegment } from './recovery.js';
 import {
   DamagedLog,
@@ -23,6 +23,7 @@ import {
   SEGMENT_SPAN,
   type Segment,
   segmentFile,
+  segmentFiles,
   segmentOf,
   writeAll,
 } from './segments.js';
@@ -39,33 +40,36 @@ export class SegmentLog {
   private uncut = false;
   /** Nothing was written since the last frame that said so. */
   private finished = true;
+  /** That follows the last durable event. */
+  private nextPosition = 1;
 
   private constructor(private readonly options: LogOptions) {}
 
   /**
-   * Scans every segment, checks every frame and hands each record to `onRecord` in log order. A tail that is no
-   * frame is cut from the last segment and told; anything else that is wrong throws `DamagedLog`.
+   * Scans every segment, checks every frame and hands each record to `onRecord` in log order. A tail that was never
+   * acknowledged is cut from the last segment and told; anything else that is wrong, a missing file too, throws
+   * `DamagedLog`.
    */
   static open(options: LogOptions, onRecord: (event: StoredEvent, location: Location) => void): SegmentLog {
     const log = new SegmentLog(options);
     try {
-      const count = readdirSync(options.folder).filter((name) => /^segment-\d{8}\.log$/.test(name)).length;
-      let position = 1;
-      for (let number = 0; number < count; number++) {
-        const file = segmentFile(options.folder, number);
+      const extent = readExtent(options.folder);
+      const files = segmentFiles(options.folder, extent.segments);
+      files.forEach((file, number) => {
         const descriptor = openSync(file, 'r+');
         const segment: Segment = { file, descriptor, durable: fstatSync(descriptor).size };
         log.segments.push(segment);
-        position = recoverSegment({
+        log.nextPosition = recoverSegment({
           segment,
           number,
-          last: number === count - 1,
-          position,
+          last: number === files.length - 1,
+          position: log.nextPosition,
           options,
           onRecord,
         });
-      }
-      if (count === 0) log.roll();
+      });
+      if (files.length === 0) log.roll();
+      log.checkReach(extent.position);
       return log;
     } catch (error) {
       log.close();
@@ -93,6 +97,9 @@ export class SegmentLog {
     this.finished = false;
     const at = segment.durable;
     segment.durable += bytes.length;
+    const last = frames[frames.length - 1]!;
+    this.nextPosition = framePosition(last, 0) + frameRecords(last, 0);
+    this.mark(segment);
     return (this.segments.length - 1) * SEGMENT_SPAN + at;
   }
 
@@ -115,18 +122,15 @@ export class SegmentLog {
     return new DamagedLog(basename(this.segmentAt(location).file), location % SEGMENT_SPAN, detail);
   }
 
-  /**
-   * Ends with a frame that says that all before it is durable, so that from here on a bad frame at the end of the log
-   * is known for damage.
-   */
-  finish(nextPosition: number): void {
+  /** Notes durably how far the log reaches, so that whatever is missing from it later is known for damage. */
+  finish(): void {
     const segment = this.segments.at(-1);
     if (!segment || this.failed || this.uncut || this.finished) return;
-    const { bytes } = encodeFrame([], nextPosition, 0, this.options.salt);
-    sealFrame(bytes, nextPosition, this.options.salt);
+    const bytes = this.saysDurable();
     writeAll(segment.descriptor, bytes, segment.durable);
     fdatasyncSync(segment.descriptor);
     segment.durable += bytes.length;
+    this.noteExtent();
     this.finished = true;
   }
 
@@ -139,6 +143,39 @@ export class SegmentLog {
     const unsynced = first ? framePosition(first, 0) : 0;
     for (const frame of frames) sealFrame(frame, unsynced, this.options.salt);
     return first && frames.length === 1 ? first : Buffer.concat(frames);
+  }
+
+  /** A frame without records: all before it is on disk. */
+  private saysDurable(): Buffer {
+    const { bytes } = encodeFrame([], this.nextPosition, 0, this.options.salt);
+    sealFrame(bytes, this.nextPosition, this.options.salt);
+    return bytes;
+  }
+
+  /**
+   * Written after a sync and before its answers, not synced itself, and overwritten by the next write: it outlives the
+   * process, so that a bad last frame is known for damage if it had been acknowledged, and for torn if it had not.
+   */
+  private mark(segment: Segment): void {
+    try {
+      writeAll(segment.descriptor, this.saysDurable(), segment.durable);
+    } catch (error) {
+      this.options.onNotice(`the end of the log could not be marked: ${String(error)}`);
+    }
+  }
+
+  private noteExtent(): void {
+    writeExtent(this.options.folder, { segments: this.segments.length, position: this.nextPosition - 1 });
+  }
+
+  private checkReach(position: number): void {
+    if (this.nextPosition > position) return;
+    const { file, durable } = this.segments.at(-1)!;
+    throw new DamagedLog(
+      basename(file),
+      durable,
+      `the log ends with the event at position ${this.nextPosition - 1}, and had ${position} before`,
+    );
   }
 
   private segmentAt(location: Location): Segment {
@@ -165,6 +202,13 @@ export class SegmentLog {
     }
     const segment: Segment = { file, descriptor, durable: SEGMENT_HEADER };
     this.segments.push(segment);
+    try {
+      this.noteExtent();
+    } catch (error) {
+      this.segments.pop();
+      closeSync(descriptor);
+      throw error;
+    }
     return segment;
   }
 

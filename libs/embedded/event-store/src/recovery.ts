@@ -130,7 +130,7 @@ class Recovery {
     fdatasyncSync(this.segment.descriptor);
     this.segment.durable = offset;
     this.recovery.options.onNotice(
-      `${file}: an unfinished append was cut off (${bytes} bytes at offset ${offset})`,
+      `${file}: an append that was never acknowledged was cut off (${bytes} bytes at offset ${offset})`,
     );
   }
 

@@ -1,5 +1,5 @@
-import { writeSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync, writeSync } from 'node:fs';
+import { basename, join } from 'node:path';
 
 /** Stored bytes are not what was written. Names the file and the offset; nothing of the record is served. */
 export class DamagedLog extends Error {
@@ -50,6 +50,19 @@ export const SEGMENT_HEADER = SEGMENT_MAGIC.length;
 
 export const segmentFile = (folder: string, number: number): string =>
   join(folder, `segment-${String(number).padStart(8, '0')}.log`);
+
+/** The segments of the log in order, of which there must be `least`. Throws `DamagedLog` where one is missing. */
+export function segmentFiles(folder: string, least: number): string[] {
+  const names = readdirSync(folder)
+    .filter((name) => /^segment-\d{8}\.log$/.test(name))
+    .sort();
+  const wanted = Math.max(least, names.length);
+  return Array.from({ length: wanted }, (_, number) => {
+    const file = segmentFile(folder, number);
+    if (names[number] !== basename(file)) throw new DamagedLog(basename(file), 0, 'the file is missing');
+    return file;
+  });
+}
 
 /** Writes all of `bytes` at `position`, or throws; what a failed write left is for the caller to cut off. */
 export function writeAll(descriptor: number, bytes: Buffer, position: number): void {

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ProposedEvent } from './record.js';
+import { FRAME_HEADER, type ProposedEvent } from './record.js';
 import { DamagedLog, LogUnwritable } from './segments.js';
 import { EventStore } from './store.js';
 
@@ -88,7 +88,7 @@ describe('a full disk', () => {
       expect((refused[0] as PromiseRejectedResult).reason).toBeInstanceOf(LogUnwritable);
       expect((refused[0] as PromiseRejectedResult).reason).toMatchObject({ lasting: false });
       expect(inLog(store)).toEqual(['1 s 1']);
-      expect(statSync(segment()).size).toBe(size);
+      expect(statSync(segment()).size).toBe(size - FRAME_HEADER);
       disk[at] = undefined;
       expect(await store.append('s', 0n, [proposal(2)])).toEqual({
         kind: 'written',

@@ -174,7 +174,7 @@ export class EventStore {
   async close(): Promise<void> {
     await this.drain();
     try {
-      this.log.finish(this.catalogue.lastPosition + 1);
+      this.log.finish();
     } catch (error) {
       this.options.onNotice(`the log could not be marked as whole when it was closed: ${messageOf(error)}`);
     } finally {
