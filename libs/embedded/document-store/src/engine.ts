@@ -7,6 +7,8 @@ import { Layer, type View } from './storage/layers.js';
 import { Locks, Sessions, Transaction, type Session } from './storage/sessions.js';
 import { Storage } from './storage/storage.js';
 import { Unit } from './storage/unit.js';
+import { Users } from './storage/users.js';
+import type { Conversation } from './commands/scram.js';
 import { atOnce, run, Writer, type Work } from './work.js';
 
 export type Reply = PlainDocument | Buffer;
@@ -17,6 +19,10 @@ export interface Peer {
   readonly port: number;
   /** Transactions whose last command came this way: they are aborted when it closes. */
   readonly transactions: Set<Transaction>;
+  /** Who the connection logged in as. */
+  user?: { readonly db: string; readonly name: string };
+  /** A login that has begun. */
+  login?: Conversation;
 }
 
 export interface Request {
@@ -37,6 +43,7 @@ export class Engine {
   readonly storage: Storage;
   readonly catalogue: Catalogue;
   readonly sessions: Sessions;
+  readonly users: Users;
   readonly cursors = new Cursors();
   readonly locks = new Locks();
   readonly writer = new Writer();
@@ -48,6 +55,7 @@ export class Engine {
     this.storage = new Storage(folder);
     this.catalogue = new Catalogue(this.storage);
     this.sessions = new Sessions(this.storage);
+    this.users = new Users(this.storage);
     this.timer = setInterval(() => {
       this.expire().catch((error) => onNotice(`expiry failed: ${String(error)}`));
     }, 5_000);

@@ -1,7 +1,9 @@
 import { Engine } from './engine.js';
 import { setName } from './commands/handshake.js';
 import { claimFolder } from './folder.js';
-import { listen } from './server.js';
+import { listen, type TlsOptions } from './server.js';
+import { credentialOf, type Role } from './storage/users.js';
+import { atOnce } from './work.js';
 
 export { FolderInUse, ForeignFolder } from './folder.js';
 export { PortTaken } from './server.js';
@@ -9,12 +11,25 @@ export { PortTaken } from './server.js';
 export interface DocumentStoreOptions {
   /** Where the data lies; created when missing. One process at a time. */
   readonly folder: string;
-  /** A loopback address: there is no authentication yet. Default 127.0.0.1. */
+  /** Beyond loopback both `tls` and users are needed. Default 127.0.0.1. */
   readonly host?: string;
   /** 0 takes a free port. */
   readonly port: number;
+  /** Speak TLS only. */
+  readonly tls?: TlsOptions;
+  /** Users that there must be, made or changed before anybody is served; others stay as they are. */
+  readonly users?: readonly UserWanted[];
   /** Told of what an operator should know: failed commits, defects in a command. */
   readonly onNotice?: (notice: string) => void;
+}
+
+/** A user as asked for; roles are `read` and `readWrite` of a database, and `root` of `admin`. */
+export interface UserWanted {
+  readonly name: string;
+  readonly password: string;
+  /** The database the user logs in to. */
+  readonly db: string;
+  readonly roles: readonly Role[];
 }
 
 export interface RunningDocumentStore {
@@ -35,18 +50,23 @@ const drainMilliseconds = 4_000;
  */
 export async function startDocumentStore(options: DocumentStoreOptions): Promise<RunningDocumentStore> {
   const { folder, host = '127.0.0.1', port, onNotice = () => undefined } = options;
-  if (!loopback.has(host))
-    throw new Error(`host '${host}' is refused: the document store listens on loopback only`);
+  const exposed = !loopback.has(host);
+  if (exposed && !options.tls) throw new Error(`host '${host}' is refused: beyond loopback TLS is needed`);
   const release = claimFolder(folder);
   let engine: Engine | undefined;
   try {
     engine = await Engine.open(folder, onNotice);
-    const listening = await listen(engine, host, port, onNotice);
+    await ensureUsers(engine, options.users ?? []);
+    if (exposed && engine.users.isEmpty)
+      throw new Error(
+        `host '${host}' is refused: beyond loopback users are needed, and the folder holds none`,
+      );
+    const listening = await listen(engine, host, port, onNotice, options.tls);
     const opened = engine;
     const at = host.includes(':') ? `[${host}]` : host;
     return {
       port: listening.port,
-      url: `mongodb://${at}:${listening.port}/?replicaSet=${setName}&directConnection=true`,
+      url: `mongodb://${at}:${listening.port}/?replicaSet=${setName}&directConnection=true${options.tls ? '&tls=true' : ''}`,
       close: async () => {
         const drained = listening.close(drainMilliseconds);
         opened.sessions.abortAll();
@@ -60,4 +80,21 @@ export async function startDocumentStore(options: DocumentStoreOptions): Promise
     release();
     throw error;
   }
+}
+
+/** Makes the users that differ from what is wanted; all in one commit. */
+async function ensureUsers(engine: Engine, wanted: readonly UserWanted[]): Promise<void> {
+  const users = await Promise.all(
+    wanted.map(async ({ name, password, db, roles }) => {
+      const known = engine.users.get(db, name);
+      const credential = await credentialOf(password, known?.credential.salt);
+      const same =
+        known?.credential.storedKey.equals(credential.storedKey) === true &&
+        JSON.stringify(known.roles) === JSON.stringify(roles.map(({ role, db: of }) => ({ role, db: of })));
+      return same ? [] : [{ name, db, roles, credential }];
+    }),
+  );
+  const changed = users.flat();
+  if (changed.length === 0) return;
+  await engine.define((layer) => atOnce(() => changed.forEach((user) => engine.users.put(user, layer))));
 }

@@ -1,4 +1,5 @@
 import { createServer, type Server, type Socket } from 'node:net';
+import { createServer as createSecureServer } from 'node:tls';
 import { StoreError } from './errors.js';
 import { dispatch } from './commands/dispatch.js';
 import { maximumMessage } from './commands/handshake.js';
@@ -95,6 +96,12 @@ class Connection {
   }
 }
 
+/** Certificate and key in PEM. */
+export interface TlsOptions {
+  readonly cert: string;
+  readonly key: string;
+}
+
 export interface Listening {
   readonly port: number;
   /** Ends connections after their current command; those that take longer than `milliseconds` are cut. */
@@ -106,9 +113,10 @@ export async function listen(
   host: string,
   port: number,
   onNotice: (notice: string) => void,
+  tls?: TlsOptions,
 ): Promise<Listening> {
   const connections = new Set<Connection>();
-  const server = createServer((socket) => {
+  const accept = (socket: Socket): void => {
     const connection = new Connection(engine, socket, onNotice);
     connections.add(connection);
     engine.connections = connections.size;
@@ -116,7 +124,8 @@ export async function listen(
       connections.delete(connection);
       engine.connections = connections.size;
     });
-  });
+  };
+  const server = tls ? createSecureServer({ ...tls, minVersion: 'TLSv1.2' }, accept) : createServer(accept);
   server.maxConnections = maximumConnections;
   await bind(server, host, port);
   const address = server.address();

@@ -27,6 +27,7 @@ import type { Layer } from '../storage/layers.js';
 import { Unit } from '../storage/unit.js';
 import { atOnce, type Work } from '../work.js';
 import type { Command } from './dispatch.js';
+import { authorize, mayRead } from './users.js';
 import { validatorOf } from './validators.js';
 import { emptyDocument, namespaceOf } from './writes.js';
 
@@ -74,13 +75,14 @@ function collMod(engine: Engine, request: Request): Promise<Reply> {
 }
 
 /** A collection takes another name, in this database or another; with `dropTarget` it takes the place of what is there. */
-async function renameCollection(engine: Engine, { command, database }: Request): Promise<Reply> {
+async function renameCollection(engine: Engine, { command, database, peer, name }: Request): Promise<Reply> {
   if (database !== 'admin')
     throw new StoreError(13, 'renameCollection may only be run against the admin database.');
   const [from, to] = [
     options.text(command, 'renameCollection') ?? '',
     options.text(command, 'to') ?? none('to'),
   ];
+  for (const namespace of [from, to]) authorize(engine, peer, name, 'write', namespace.split('.')[0] ?? '');
   if (from === to) throw new StoreError(20, `Can't rename a collection to itself`);
   const dropTarget = options.flag(command, 'dropTarget') === true;
   const gone = await engine.define((layer) =>
@@ -301,10 +303,11 @@ function uuidValue(text: string): Raw {
   return new Raw({ type: BsonType.binary, bytes, at: 0 });
 }
 
-function listDatabases(engine: Engine, { command }: Request): Reply {
+function listDatabases(engine: Engine, { command, peer }: Request): Reply {
   const test = compileFilter(options.document(command, 'filter') ?? emptyDocument);
   const names = [...new Set(engine.catalogue.all().map(({ database }) => database))].sort();
   const databases = names
+    .filter((name) => mayRead(engine, peer, name))
     .map((name) => ({ name, sizeOnDisk: 0, empty: false }))
     .filter((entry) => test(documentValue(encodePlain(entry))));
   const nameOnly = options.flag(command, 'nameOnly') === true;
@@ -317,14 +320,18 @@ function listDatabases(engine: Engine, { command }: Request): Reply {
 }
 
 export const definitionCommands: Readonly<Record<string, Command>> = {
-  create: { fields: 'validator validationLevel validationAction', run: create },
-  collMod: { fields: 'validator validationLevel validationAction', run: collMod },
-  renameCollection: { fields: 'to dropTarget', run: renameCollection },
-  drop: { fields: '', run: drop },
-  dropDatabase: { fields: '', run: dropDatabase },
-  createIndexes: { fields: 'indexes commitQuorum', run: createIndexes },
-  dropIndexes: { fields: 'index', run: dropIndexes },
-  listIndexes: { fields: 'cursor', run: listIndexes },
-  listCollections: { fields: 'filter nameOnly authorizedCollections cursor', run: listCollections },
-  listDatabases: { fields: 'filter nameOnly authorizedDatabases', run: listDatabases },
+  create: { fields: 'validator validationLevel validationAction', needs: 'write', run: create },
+  collMod: { fields: 'validator validationLevel validationAction', needs: 'root', run: collMod },
+  renameCollection: { fields: 'to dropTarget', needs: 'session', run: renameCollection },
+  drop: { fields: '', needs: 'write', run: drop },
+  dropDatabase: { fields: '', needs: 'root', run: dropDatabase },
+  createIndexes: { fields: 'indexes commitQuorum', needs: 'write', run: createIndexes },
+  dropIndexes: { fields: 'index', needs: 'write', run: dropIndexes },
+  listIndexes: { fields: 'cursor', needs: 'read', run: listIndexes },
+  listCollections: {
+    fields: 'filter nameOnly authorizedCollections cursor',
+    needs: 'read',
+    run: listCollections,
+  },
+  listDatabases: { fields: 'filter nameOnly authorizedDatabases', needs: 'session', run: listDatabases },
 };

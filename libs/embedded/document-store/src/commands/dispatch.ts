@@ -19,6 +19,8 @@ import { explainCommands } from './explain.js';
 import { handshakeCommands } from './handshake.js';
 import { statisticsCommands } from './statistics.js';
 import { readCommands } from './reads.js';
+import { loginCommands } from './scram.js';
+import { authorize, userCommands, type Need } from './users.js';
 import { validateCommands } from './validate.js';
 import { transactionCommands } from './transactions.js';
 import { writeCommands } from './writes.js';
@@ -26,6 +28,8 @@ import { writeCommands } from './writes.js';
 export interface Command {
   /** Fields the command takes beside the general ones; `*` takes any (the handshake). */
   readonly fields: string;
+  /** What the connection's user has to be allowed. */
+  readonly needs: Need;
   /** May be part of a transaction. */
   readonly inTransaction?: boolean;
   /** A write that the driver may number and send again. */
@@ -41,6 +45,8 @@ export const commands: Readonly<Record<string, Command>> = {
   ...definitionCommands,
   ...transactionCommands,
   ...validateCommands,
+  ...loginCommands,
+  ...userCommands,
   ...explainCommands,
   ...statisticsCommands,
 };
@@ -85,6 +91,7 @@ export async function dispatch(engine: Engine, peer: Peer, command: Value): Prom
   if (!handler && refusedCommands.has(name)) throw notSupported(refusedCommands.get(name) ?? name);
   if (!handler) throw new StoreError(59, `no such command: '${name}'`);
   checkFields(command, name, handler);
+  authorize(engine, peer, name, handler.needs, options.text(command, '$db') ?? 'admin');
   checkConcerns(command);
   checkCollation(command);
   const request = contextOf(engine, peer, command, name, handler);

@@ -154,5 +154,5 @@ async function explain(engine: Engine, request: Request): Promise<Reply> {
 }
 
 export const explainCommands: Readonly<Record<string, Command>> = {
-  explain: { fields: 'verbosity', run: explain },
+  explain: { fields: 'verbosity', needs: 'read', run: explain },
 };

@@ -1,10 +1,12 @@
 import { StoreError } from '../errors.js';
-import { newObjectId, Raw } from '../bson/encode.js';
-import { fieldsOf } from '../bson/values.js';
-import type { Engine, Request } from '../engine.js';
+import { newObjectId, Raw, type PlainDocument } from '../bson/encode.js';
+import * as options from '../bson/options.js';
+import { fieldsOf, type Value } from '../bson/values.js';
+import type { Engine, Peer, Request } from '../engine.js';
 import { sessionMinutes } from '../storage/sessions.js';
 import { maximumDocument } from '../storage/unit.js';
 import type { Command } from './dispatch.js';
+import { begin } from './scram.js';
 
 /** Name of the replica set of which this store is the only member. */
 export const setName = 'rs0';
@@ -24,7 +26,7 @@ const electionId = new Raw(newObjectId());
  * then do drivers use sessions, retryable writes and transactions. There is no `topologyVersion`, so that drivers
  * ask again at their interval.
  */
-function hello(_engine: Engine, { name, peer }: Request) {
+function hello(engine: Engine, { name, peer, command }: Request) {
   const me = `${peer.address}:${peer.port}`;
   return {
     ...(name === 'hello' ? { isWritablePrimary: true } : { ismaster: true, helloOk: true }),
@@ -43,8 +45,28 @@ function hello(_engine: Engine, { name, peer }: Request) {
     minWireVersion: 0,
     maxWireVersion: wireVersion,
     readOnly: false,
+    ...loginOffered(engine, peer, command),
     ok: 1,
   };
+}
+
+/** Which mechanisms a user has, and the first step of a login that came with the hello; a failed one is tried again. */
+function loginOffered(engine: Engine, peer: Peer, command: Value): PlainDocument {
+  const asked = options.text(command, 'saslSupportedMechs');
+  const early = options.document(command, 'speculativeAuthenticate');
+  return {
+    ...(asked === undefined ? {} : { saslSupportedMechs: ['SCRAM-SHA-256'] }),
+    ...(early ? firstStep(engine, peer, early) : {}),
+  };
+}
+
+function firstStep(engine: Engine, peer: Peer, early: Value): PlainDocument {
+  try {
+    return { speculativeAuthenticate: begin(engine, peer, early, options.text(early, 'db') ?? 'admin') };
+  } catch (error) {
+    if (error instanceof StoreError) return {};
+    throw error;
+  }
 }
 
 function buildInfo() {
@@ -71,11 +93,11 @@ function getParameter(_engine: Engine, { command }: Request) {
 }
 
 export const handshakeCommands: Readonly<Record<string, Command>> = {
-  hello: { fields: '*', run: hello },
-  isMaster: { fields: '*', run: hello },
-  ismaster: { fields: '*', run: hello },
-  ping: { fields: '', run: () => ({ ok: 1 }) },
-  buildInfo: { fields: '', run: buildInfo },
-  buildinfo: { fields: '', run: buildInfo },
-  getParameter: { fields: '*', run: getParameter },
+  hello: { fields: '*', needs: 'nothing', run: hello },
+  isMaster: { fields: '*', needs: 'nothing', run: hello },
+  ismaster: { fields: '*', needs: 'nothing', run: hello },
+  ping: { fields: '', needs: 'nothing', run: () => ({ ok: 1 }) },
+  buildInfo: { fields: '', needs: 'nothing', run: buildInfo },
+  buildinfo: { fields: '', needs: 'nothing', run: buildInfo },
+  getParameter: { fields: '*', needs: 'session', run: getParameter },
 };

@@ -203,16 +203,18 @@ export const readCommands: Readonly<Record<string, Command>> = {
   find: {
     fields:
       'filter projection sort skip limit batchSize singleBatch hint collation allowDiskUse noCursorTimeout allowPartialResults',
+    needs: 'read',
     inTransaction: true,
     run: findCommand,
   },
-  getMore: { fields: 'collection batchSize', inTransaction: true, run: getMore },
-  killCursors: { fields: 'cursors', inTransaction: true, run: killCursors },
-  count: { fields: 'query limit skip hint fields collation', run: count },
-  distinct: { fields: 'key query hint collation', inTransaction: true, run: distinct },
+  getMore: { fields: 'collection batchSize', needs: 'read', inTransaction: true, run: getMore },
+  killCursors: { fields: 'cursors', needs: 'read', inTransaction: true, run: killCursors },
+  count: { fields: 'query limit skip hint fields collation', needs: 'read', run: count },
+  distinct: { fields: 'key query hint collation', needs: 'read', inTransaction: true, run: distinct },
   aggregate: {
     fields: 'pipeline cursor hint let explain collation allowDiskUse bypassDocumentValidation',
     inTransaction: true,
+    needs: 'read',
     run: aggregateCommand,
   },
 };

@@ -113,7 +113,7 @@ async function dbStats(engine: Engine, request: Request): Promise<Reply> {
 }
 
 export const statisticsCommands: Readonly<Record<string, Command>> = {
-  serverStatus: { fields: '*', run: serverStatus },
-  collStats: { fields: 'scale', run: collStats },
-  dbStats: { fields: 'scale freeStorage', run: dbStats },
+  serverStatus: { fields: '*', needs: 'root', run: serverStatus },
+  collStats: { fields: 'scale', needs: 'read', run: collStats },
+  dbStats: { fields: 'scale freeStorage', needs: 'read', run: dbStats },
 };

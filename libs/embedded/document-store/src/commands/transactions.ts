@@ -79,9 +79,9 @@ function startSession() {
 }
 
 export const transactionCommands: Readonly<Record<string, Command>> = {
-  commitTransaction: { fields: 'recoveryToken', inTransaction: true, run: commit },
-  abortTransaction: { fields: 'recoveryToken', inTransaction: true, run: abort },
-  endSessions: { fields: '', run: endSessions },
-  refreshSessions: { fields: '', run: endSessions },
-  startSession: { fields: '', run: startSession },
+  commitTransaction: { fields: 'recoveryToken', needs: 'session', inTransaction: true, run: commit },
+  abortTransaction: { fields: 'recoveryToken', needs: 'session', inTransaction: true, run: abort },
+  endSessions: { fields: '', needs: 'session', run: endSessions },
+  refreshSessions: { fields: '', needs: 'session', run: endSessions },
+  startSession: { fields: '', needs: 'session', run: startSession },
 };

@@ -72,5 +72,5 @@ function* countKeys(view: View, index: Index): Work<number> {
 }
 
 export const validateCommands: Readonly<Record<string, Command>> = {
-  validate: { fields: 'full', run: validate },
+  validate: { fields: 'full', needs: 'root', run: validate },
 };

@@ -266,11 +266,12 @@ const numbered = { inTransaction: true, retryable: true };
 const statement = 'ordered bypassDocumentValidation stmtId stmtIds';
 
 export const writeCommands: Readonly<Record<string, Command>> = {
-  insert: { fields: `documents ${statement}`, ...numbered, run: insert },
-  update: { fields: `updates ${statement}`, ...numbered, run: update },
-  delete: { fields: `deletes ${statement}`, ...numbered, run: remove },
+  insert: { fields: `documents ${statement}`, needs: 'write', ...numbered, run: insert },
+  update: { fields: `updates ${statement}`, needs: 'write', ...numbered, run: update },
+  delete: { fields: `deletes ${statement}`, needs: 'write', ...numbered, run: remove },
   findAndModify: {
     fields: `query update remove upsert new fields sort hint arrayFilters collation ${statement}`,
+    needs: 'write',
     ...numbered,
     run: findAndModify,
   },
