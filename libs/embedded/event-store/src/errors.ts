@@ -61,6 +61,35 @@ export function wrongExpectedVersion(stream: string, expected: Expected, last: n
   );
 }
 
+/** Refusals of persistent subscriptions; `reason` says why one failed. */
+const PERSISTENT = {
+  exists: status.ALREADY_EXISTS,
+  'does-not-exist': status.NOT_FOUND,
+  failed: status.INTERNAL,
+  dropped: status.CANCELLED,
+} as const;
+
+export function persistentFailure(
+  kind: keyof typeof PERSISTENT,
+  stream: string,
+  group: string,
+  reason = kind === 'dropped' ? 'was dropped' : kind.replaceAll('-', ' '),
+): Failure {
+  return failure(PERSISTENT[kind], `Subscription group ${group} on stream ${stream} ${reason}.`, {
+    exception: `persistent-subscription-${kind}`,
+    'stream-name': stream,
+    'group-name': group,
+    ...(kind === 'failed' ? { reason } : {}),
+  });
+}
+
+export const maximumSubscribersReached = (stream: string, group: string): Failure =>
+  failure(
+    status.FAILED_PRECONDITION,
+    `Maximum subscriptions reached for subscription group ${group} on stream ${stream}.`,
+    { exception: 'maximum-subscribers-reached', 'stream-name': stream, 'group-name': group },
+  );
+
 export const invalidArgument = (details: string): Failure => failure(status.INVALID_ARGUMENT, details);
 
 export const unavailable = (details: string): Failure => failure(status.UNAVAILABLE, details);

@@ -7,6 +7,8 @@ import gossipService from '@eventstore/db-client/generated/gossip_grpc_pb.js';
 import code from '@eventstore/db-client/generated/code_pb.js';
 import features from '@eventstore/db-client/generated/serverfeatures_pb.js';
 import featuresService from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
+import persistent from '@eventstore/db-client/generated/persistent_pb.js';
+import persistentService from '@eventstore/db-client/generated/persistent_grpc_pb.js';
 import shared from '@eventstore/db-client/generated/shared_pb.js';
 import statusMessages from '@eventstore/db-client/generated/status_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
@@ -22,6 +24,8 @@ export {
   featuresService,
   gossip,
   gossipService,
+  persistent,
+  persistentService,
   shared,
   statusMessages,
   streams,

@@ -27,21 +27,44 @@ export function boundOf(options: BoundOptions, value: () => string | undefined):
   return number > Number.MAX_SAFE_INTEGER ? 'end' : number;
 }
 
-export function filterOf(options: ReadOptions): EventFilter | undefined {
-  const filter = options.getFilter();
-  if (!filter) return undefined;
-  const subject = filter.hasEventType()
-    ? (event: StoredEvent) => event.type
-    : (event: StoredEvent) => event.stream;
-  const expression = filter.hasEventType() ? filter.getEventType() : filter.getStreamIdentifier();
+/** Which events a reader of all wants: by type or by stream, by expression or by any of some prefixes. */
+export interface FilterSpec {
+  readonly on: 'type' | 'stream';
+  readonly regex: string;
+  readonly prefixes: readonly string[];
+}
+
+interface Expression {
+  getRegex(): string;
+  getPrefixList(): string[];
+}
+
+interface FilterOptions {
+  hasEventType(): boolean;
+  getEventType(): Expression | undefined;
+  getStreamIdentifier(): Expression | undefined;
+}
+
+export function filterSpec(filter: FilterOptions): FilterSpec {
+  const on = filter.hasEventType() ? 'type' : 'stream';
+  const expression = on === 'type' ? filter.getEventType() : filter.getStreamIdentifier();
   if (!expression) throw new InvalidRequest('a filter must name an event type or a stream');
-  const regex = expression.getRegex();
+  return { on, regex: expression.getRegex(), prefixes: expression.getPrefixList() };
+}
+
+/** An expression wins over prefixes; no prefixes match nothing. Throws `InvalidRequest`. */
+export function eventFilter({ on, regex, prefixes }: FilterSpec): EventFilter {
+  const subject = (event: StoredEvent): string => (on === 'type' ? event.type : event.stream);
   if (regex !== '') {
     const pattern = compile(regex);
     return (event) => pattern.test(subject(event));
   }
-  const prefixes = expression.getPrefixList();
   return (event) => prefixes.some((prefix) => subject(event).startsWith(prefix));
+}
+
+export function filterOf(options: ReadOptions): EventFilter | undefined {
+  const filter = options.getFilter();
+  return filter && eventFilter(filterSpec(filter));
 }
 
 function compile(regex: string): RegExp {

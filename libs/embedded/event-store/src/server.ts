@@ -13,6 +13,8 @@ import {
 } from './errors.js';
 import { OpenCalls, type Outlet } from './outlet.js';
 import { InvalidRequest, refusesWrites, streamName } from './proposed.js';
+import { PERSISTENT, PERSISTENT_FEATURES, persistentCalls } from './persistent/calls.js';
+import { PersistentSubscriptions } from './persistent/registry.js';
 import {
   features,
   featuresService,
@@ -49,7 +51,7 @@ const STREAMS = {
   read: { ...StreamsService.read, responseSerialize: asIs },
   batchAppend: { ...StreamsService.batchAppend, requestDeserialize: asIs, responseSerialize: asIs },
 };
-const SERVICES = [STREAMS, featuresService.ServerFeaturesService, gossipService.GossipService];
+const SERVICES = [STREAMS, PERSISTENT, featuresService.ServerFeaturesService, gossipService.GossipService];
 
 /** Serves one store over gRPC. Everything that is not implemented answers UNIMPLEMENTED by itself. */
 export class StoreServer {
@@ -59,6 +61,7 @@ export class StoreServer {
     connections: CONNECTIONS,
   });
   private readonly calls = new OpenCalls();
+  private readonly groups: PersistentSubscriptions;
   private stopping = false;
   private port = 0;
   private readonly instanceId = randomUUID();
@@ -76,6 +79,8 @@ export class StoreServer {
       delete: this.deletion((name, expected) => this.store.delete(name, expected), deleteResponse),
       tombstone: this.deletion((name, expected) => this.store.tombstone(name, expected), tombstoneResponse),
     });
+    this.groups = new PersistentSubscriptions(store);
+    this.server.addService(PERSISTENT, persistentCalls(this.groups, store, this.calls));
     this.server.addService(featuresService.ServerFeaturesService, {
       getSupportedMethods: (_call: unknown, callback: sendUnaryData<unknown>) =>
         callback(null, supportedMethods()),
@@ -93,6 +98,7 @@ export class StoreServer {
   /** Refuses what is new, lets queued appends be answered, then ends every open call with UNAVAILABLE. */
   async stop(): Promise<void> {
     this.stopping = true;
+    await this.groups.close();
     await this.store.drain();
     this.calls.failAll(unavailable('the event store is stopping'));
     await this.server.stop();
@@ -175,12 +181,15 @@ function supportedMethods(): InstanceType<typeof features.SupportedMethods> {
     return new features.SupportedMethod()
       .setServiceName(service)
       .setMethodName(method)
-      .setFeaturesList(FEATURES[method] ?? []);
+      .setFeaturesList(FEATURES[service]?.[method] ?? []);
   });
   return new features.SupportedMethods().setEventStoreServerVersion(SERVER_VERSION).setMethodsList(methods);
 }
 
-const FEATURES: Record<string, string[]> = { batchappend: ['deadline_duration'] };
+const FEATURES: Record<string, Record<string, string[]>> = {
+  'event_store.client.streams.streams': { batchappend: ['deadline_duration'] },
+  'event_store.client.persistent_subscriptions.persistentsubscriptions': PERSISTENT_FEATURES,
+};
 
 function deleteResponse(position: string): DeleteResp {
   const at = new streams.DeleteResp.Position().setCommitPosition(position).setPreparePosition(position);

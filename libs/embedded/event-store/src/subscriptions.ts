@@ -97,7 +97,7 @@ async function pump(
 }
 
 /** Wakes its one waiter. A ring that nobody waits for may be lost: who waits has found nothing in this very turn. */
-class Bell {
+export class Bell {
   private wake: (() => void) | undefined;
 
   ring(): void {

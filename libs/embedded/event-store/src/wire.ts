@@ -113,14 +113,23 @@ function putRecorded(target: Buffer, at: number, event: StoredEvent): number {
 
 /**
  * `ReadResp.event`. Where a link was followed, `event` is its target (undefined when that is gone) and `link` the
- * link itself; otherwise `event` is what was read.
+ * link itself; otherwise `event` is what was read. With `retries` it is the `ReadResp.event` of persistent subscriptions,
+ * which is the same but for that count.
  */
-export function encodeReadEvent(event: StoredEvent | undefined, link?: StoredEvent): Buffer {
+export function encodeReadEvent(
+  event: StoredEvent | undefined,
+  link?: StoredEvent,
+  retries?: number,
+): Buffer {
   const eventLength = event ? recordedLength(event) : 0;
   const linkLength = link ? recordedLength(link) : 0;
   const position = (link ?? event)?.position ?? 0;
   const inner =
-    (event ? delimited(eventLength) : 0) + (link ? delimited(linkLength) : 0) + 1 + varintLength(position);
+    (event ? delimited(eventLength) : 0) +
+    (link ? delimited(linkLength) : 0) +
+    1 +
+    varintLength(position) +
+    (retries === undefined ? 0 : 1 + varintLength(retries));
   const target = Buffer.allocUnsafe(delimited(inner));
   target[0] = 0x0a;
   let at = putVarint(target, 1, inner);
@@ -134,6 +143,10 @@ export function encodeReadEvent(event: StoredEvent | undefined, link?: StoredEve
   }
   target[at++] = 0x18;
   at = putVarint(target, at, position);
+  if (retries !== undefined) {
+    target[at++] = 0x28;
+    at = putVarint(target, at, retries);
+  }
   if (at !== target.length) throw new Error(`an event took ${at} bytes where ${target.length} were measured`);
   return target;
 }
