@@ -11,11 +11,7 @@ import {
 } from '@eventstore/db-client';
 
 /** Settings under which a checkpoint follows every event at once. */
-export const eager: Partial<PersistentSubscriptionToStreamSettings> = {
-  startFrom: START,
-  checkPointLowerBound: 1,
-  checkPointUpperBound: 1,
-};
+export const eager = { startFrom: START, checkPointLowerBound: 1, checkPointUpperBound: 1 } as const;
 
 export const settings = (
   changes: Partial<PersistentSubscriptionToStreamSettings> = {},

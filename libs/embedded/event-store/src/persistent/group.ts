@@ -65,6 +65,11 @@ export class Group {
     return maxSubscriberCount > 0 && this.clients.length >= maxSubscriberCount;
   }
 
+  /** Whether something is being written that decides what is done with. */
+  get isBusy(): boolean {
+    return this.parking.size > 0 || this.checkpointing !== undefined;
+  }
+
   join(client: GroupClient): void {
     this.arrange([...this.clients, client]);
     client.outlet.whenClosed(() => this.leave(client));
