@@ -10,6 +10,8 @@ import {
   persistentSubscriptionToStreamSettingsFromDefaults,
 } from '@eventstore/db-client';
 
+export const GROUP = 'workers';
+
 /** Settings under which a checkpoint follows every event at once. */
 export const eager = { startFrom: START, checkPointLowerBound: 1, checkPointUpperBound: 1 } as const;
 
@@ -28,12 +30,12 @@ export class Worker {
 
   constructor(
     readonly subscription: PersistentSubscriptionToStream | PersistentSubscriptionToAll,
-    private readonly answer: 'ack' | 'nothing' | PersistentAction = 'ack',
+    readonly answer: 'ack' | 'nothing' | PersistentAction = 'ack',
   ) {
-    (subscription as PersistentSubscriptionToStream)
+    subscription
       .on('confirmation', () => this.note('confirmation'))
       .on('error', (error) => this.note(isCommandError(error) ? error.type : error.message))
-      .on('data', (delivery) => this.take(delivery as Delivery));
+      .on('data', (delivery) => this.take(delivery));
   }
 
   /** `revision`, or `revision/retries` from the first retry on. */
@@ -85,4 +87,17 @@ export class Worker {
   private wake(): void {
     for (const one of this.waiting.filter(({ until }) => until())) one.resolve();
   }
+}
+
+const workers: Worker[] = [];
+
+/** A worker that `stopWorkers` stops. */
+export function working(subscription: Worker['subscription'], answer?: Worker['answer']): Worker {
+  const worker = new Worker(subscription, answer);
+  workers.push(worker);
+  return worker;
+}
+
+export async function stopWorkers(): Promise<void> {
+  await Promise.all(workers.splice(0).map((worker) => worker.stop()));
 }

@@ -1,9 +1,13 @@
 import { EventStoreDBClient, NO_STREAM } from '@eventstore/db-client';
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { type TemporaryFolder, all, events, newStream, reopen, temporaryFolder } from './subject.js';
+import {
+  type TemporaryFolder,
+  all,
+  events,
+  newStream,
+  reopen,
+  startProcess,
+  temporaryFolder,
+} from './subject.js';
 
 const WRITERS = 12;
 const ROUNDS = 2;
@@ -13,9 +17,7 @@ const ENOUGH = 150;
 let folder: TemporaryFolder;
 beforeAll(() => {
   folder = temporaryFolder();
-  const built = spawnSync(process.execPath, [join('bin', 'build.mjs')], { encoding: 'utf8' });
-  expect(`${built.status} ${built.status === 0 ? '' : built.stderr}`).toBe('0 ');
-}, 60_000);
+});
 afterAll(() => folder.remove());
 
 interface Acknowledged {
@@ -23,13 +25,6 @@ interface Acknowledged {
   readonly revision: bigint;
   readonly position: bigint;
   readonly ids: readonly string[];
-}
-
-async function startChild(): Promise<{ child: ChildProcess; url: string }> {
-  const script = join('test', 'conformance', 'event-store', 'store-process.mjs');
-  const child = spawn(process.execPath, [script, folder.path], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [url] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
-  return { child, url };
 }
 
 /** Writes pairs of events to streams of its own until the store is gone; tells what was acknowledged. */
@@ -52,7 +47,7 @@ async function write(client: EventStoreDBClient, told: (one: Acknowledged) => vo
 it('loses nothing acknowledged and keeps no half append when it is killed under load', async () => {
   const acknowledged: Acknowledged[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    const { child, url } = await startChild();
+    const { child, url } = await startProcess(folder.path);
     const client = EventStoreDBClient.connectionString(url);
     const killAt = acknowledged.length + ENOUGH;
     const told = (one: Acknowledged): void => {

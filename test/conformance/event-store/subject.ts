@@ -1,8 +1,11 @@
 import { EventStoreDBClient, type EventData, jsonEvent } from '@eventstore/db-client';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { type RunningEventStore, startEventStore } from '#libs/embedded/event-store';
 
 /** The store under test: the embedded one, or the real server that `WAYMARK_EVENTSTORE_URL` names. */
@@ -40,6 +43,16 @@ export interface TemporaryFolder {
 export function temporaryFolder(): TemporaryFolder {
   const path = mkdtempSync(join(tmpdir(), 'waymark-events-'));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+/** The built store in a process of its own, on the sources as they are, to be killed. */
+export async function startProcess(path: string): Promise<{ child: ChildProcess; url: string }> {
+  const built = spawnSync(process.execPath, [join('bin', 'build.mjs')], { encoding: 'utf8' });
+  if (built.status !== 0) throw new Error(`the build failed: ${built.stderr}`);
+  const script = join('test', 'conformance', 'event-store', 'store-process.mjs');
+  const child = spawn(process.execPath, [script, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [url] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
+  return { child, url };
 }
 
 export const reopen = (path: string): Promise<RunningEventStore> =>

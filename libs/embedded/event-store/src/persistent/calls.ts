@@ -181,7 +181,7 @@ function keyOf(id: InstanceType<typeof shared.UUID>): string {
 }
 
 /** Stopping means no more than skipping, and what is unknown is tried again (section 6.4). */
-function actionOf(action: number): NackAction {
+function actionOf(action: ReturnType<InstanceType<typeof persistent.ReadReq.Nack>['getAction']>): NackAction {
   const { PARK, SKIP, STOP } = persistent.ReadReq.Nack.Action;
   if (action === PARK) return 'park';
   return action === SKIP || action === STOP ? 'skip' : 'retry';

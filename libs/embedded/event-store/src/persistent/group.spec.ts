@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { Outlet } from '../outlet.js';
 import type { StoredEvent } from '../record.js';
+import { LogUnwritable } from '../segments.js';
 import { EventStore } from '../store.js';
 import { GroupClient, type Message } from './consumer.js';
 import { Group } from './group.js';
@@ -124,7 +125,11 @@ class Trial {
       case 'stop':
         await this.group.stop();
         return this.restart();
-      default:
+      case 'leave':
+      case 'ack':
+      case 'skip':
+      case 'park':
+      case 'retry':
         return this.answer(next.do, next.client, next.message);
     }
   }
@@ -212,3 +217,28 @@ it('loses no event and gives none to two clients, in whatever order clients and 
     { numRuns: process.env['WAYMARK_FAULTS'] === 'full' ? 1000 : 60 },
   );
 }, 600_000);
+
+it('has an event that cannot be parked tried again, and parks it when the store can write', async () => {
+  const folder = mkdtempSync(join(base, 'waymark-group-'));
+  const store = new EventStore({ folder, salt: 1, segmentBytes: 1 << 24, onNotice: () => undefined });
+  const group = new Group(store, configOf('RoundRobin'));
+  await store.append(STREAM, 'any', [systemEvent('happened', true, '0')]);
+  const client = newClient(1);
+  group.join(client);
+  const given = async (): Promise<Message> => {
+    while (client.inFlight.size === 0) await turn();
+    return [...client.inFlight][0]!;
+  };
+  const append = jest.spyOn(store, 'append').mockRejectedValue(new LogUnwritable(false, { cause: 'full' }));
+  group.nack(client, [(await given()).key], 'park', 'no use');
+  const again = await given();
+  expect([numberOf(again.event), group.parked.count, group.checkpoints.written]).toEqual([0, 0, undefined]);
+  append.mockRestore();
+  group.nack(client, [again.key], 'park', 'no use');
+  while (group.isBusy) await turn();
+  expect(group.parked.count).toBe(1);
+  await group.stop();
+  expect(group.checkpoints.written).toBe(0);
+  await store.close();
+  rmSync(folder, { recursive: true, force: true });
+});

@@ -244,7 +244,10 @@ export class Group {
       .park(event, reason, message.place)
       .then(
         () => this.complete(message),
-        () => void this.retries.push(message),
+        () => {
+          this.retries.push(message);
+          this.bell.ring();
+        },
       )
       .finally(() => this.parking.delete(parking));
     this.parking.add(parking);
