@@ -271,7 +271,8 @@ describe('strategies', () => {
     await Promise.all(three.map((worker) => worker.ready()));
     for (const n of [0, 1, 2])
       for (const one of ten) await client.appendToStream(`${category}-${one}`, event(n));
-    await three[0]!.until(() => three.reduce((sum, { given }) => sum + given.length, 0) === 30);
+    const isDone = (): boolean => three.reduce((sum, { given }) => sum + given.length, 0) === 30;
+    await Promise.race(three.map((worker) => worker.until(isDone)));
     const owners = new Map<string, Set<number>>();
     three.forEach(({ given }, index) => {
       const seen = new Map<string, number>();
