@@ -11,6 +11,12 @@ import { encodeBatchSuccess } from './wire.js';
 /** How long an append may take to arrive in full, whatever its deadline: milliseconds. */
 const ARRIVAL_LIMIT = 2000;
 
+/** How often appends that wait for the disk are looked at for their deadlines: milliseconds. */
+const OVERDUE_TICK = 500;
+
+/** An append that the store has and has not answered. */
+type Pending = Pick<Assembly, 'correlation' | 'options'>;
+
 interface Assembly {
   readonly correlation: Buffer;
   readonly stream: string;
@@ -27,7 +33,8 @@ interface Assembly {
 export class BatchAppendCall {
   private readonly outlet: Outlet;
   private readonly assembling = new Map<string, Assembly>();
-  private unanswered = 0;
+  private readonly pending = new Set<Pending>();
+  private overdueTimer: NodeJS.Timeout | undefined;
   private ended = false;
   private paused = false;
 
@@ -123,19 +130,34 @@ export class BatchAppendCall {
   private append(assembly: Assembly, key: string): void {
     this.forget(assembly, key);
     const { correlation, options } = assembly;
-    this.unanswered += 1;
+    const pending: Pending = { correlation, options };
+    this.pending.add(pending);
     this.store.append(assembly.stream, options.expected, assembly.events).then(
-      (answer) => this.answer(batchAnswer(correlation, options, answer)),
+      (answer) => this.answer(pending, batchAnswer(correlation, options, answer)),
       (error: unknown) =>
-        this.answer(batchFailure(correlation, options.stream, 'unavailable', messageOf(error))),
+        this.answer(pending, batchFailure(correlation, options.stream, 'unavailable', messageOf(error))),
     );
+    if (options.deadline !== undefined) this.awaitOverdue();
     this.pauseWhileBehind();
   }
 
-  private answer(message: Buffer): void {
-    this.unanswered -= 1;
+  /** The first answer counts; none follows it. */
+  private answer(pending: Pending, message: Buffer): void {
+    if (!this.pending.delete(pending)) return;
     this.outlet.write(message);
     this.endIfDone();
+  }
+
+  /** A client has no clock of its own for this: what the disk holds up longer than asked is answered as a timeout. */
+  private awaitOverdue(): void {
+    this.overdueTimer ??= setTimeout(() => {
+      this.overdueTimer = undefined;
+      const now = Date.now();
+      for (const one of this.pending)
+        if ((one.options.deadline ?? Infinity) <= now)
+          this.answer(one, batchFailure(one.correlation, one.options.stream, 'timeout'));
+      if (this.pending.size > 0) this.awaitOverdue();
+    }, OVERDUE_TICK);
   }
 
   private pauseWhileBehind(): void {
@@ -155,10 +177,13 @@ export class BatchAppendCall {
 
   private forgetAll(): void {
     for (const [key, assembly] of this.assembling) this.forget(assembly, key);
+    clearTimeout(this.overdueTimer);
+    this.overdueTimer = undefined;
+    this.pending.clear();
   }
 
   private endIfDone(): void {
-    if (this.ended && this.unanswered === 0 && this.assembling.size === 0) this.outlet.end();
+    if (this.ended && this.pending.size === 0 && this.assembling.size === 0) this.outlet.end();
   }
 }
 
