@@ -139,7 +139,10 @@ export class SystemStreams {
     this.follow();
     const { wakes } = this.stream(name);
     wakes.add(wake);
-    return () => wakes.delete(wake);
+    return () => {
+      wakes.delete(wake);
+      if (wakes.size === 0 && !this.peek(name)) this.streams.delete(name);
+    };
   }
 
   private follow(): void {

@@ -38,6 +38,9 @@ export const PERSISTENT_FEATURES: Record<string, string[]> = {
   list: ['stream', 'all'],
 };
 
+/** What a client may hold unanswered, however much it asks for: the store keeps all of it in memory. */
+const MOST_SLOTS = 2000;
+
 interface Target {
   hasAll(): boolean;
   getStreamIdentifier(): InstanceType<typeof shared.StreamIdentifier> | undefined;
@@ -156,11 +159,13 @@ class ReadPersistent {
     const confirmation = new persistent.ReadResp.SubscriptionConfirmation().setSubscriptionId(
       `${stream}::${group}`,
     );
+    const slots = options.getBufferSize();
+    if (slots < 1) throw new InvalidRequest(`buffer_size must be at least 1, not ${slots}`);
     return this.groups.connect(stream, group, () => {
       this.outlet.write(
         Buffer.from(new persistent.ReadResp().setSubscriptionConfirmation(confirmation).serializeBinary()),
       );
-      this.client = new GroupClient(this.outlet, options.getBufferSize(), peerOf(this.call));
+      this.client = new GroupClient(this.outlet, Math.min(slots, MOST_SLOTS), peerOf(this.call));
       return this.client;
     });
   }

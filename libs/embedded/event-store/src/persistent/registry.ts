@@ -1,4 +1,4 @@
-import { CallFailed, maximumSubscribersReached, persistentFailure } from '../errors.js';
+import { CallFailed, maximumSubscribersReached, persistentFailure, unavailable } from '../errors.js';
 import { ALL_STREAM } from '../proposed.js';
 import type { Bound } from '../reads.js';
 import type { EventStore } from '../store.js';
@@ -128,8 +128,7 @@ export class PersistentSubscriptions {
 
   private async change(work: () => Promise<void>): Promise<void> {
     const done = this.changing.then(() => {
-      if (this.closed)
-        throw new CallFailed(persistentFailure('failed', '', '', 'the event store is stopping'));
+      if (this.closed) throw new CallFailed(unavailable('the event store is stopping'));
       return work();
     });
     this.changing = done.catch(() => undefined);
