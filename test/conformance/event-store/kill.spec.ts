@@ -71,4 +71,4 @@ it('loses nothing acknowledged and keeps no half append when it is killed under 
   expect(acknowledged.length).toBeGreaterThanOrEqual(ROUNDS * ENOUGH);
   await client.dispose();
   await store.close();
-});
+}, 180_000);

@@ -86,4 +86,4 @@ it('loses nothing when the process is killed while clients acknowledge, and does
   expect([...acknowledged].sort((a, b) => a - b)).toEqual(Array.from({ length: TOTAL }, (_, n) => n));
   await client.dispose();
   await store.close();
-}, 60_000);
+}, 180_000);
