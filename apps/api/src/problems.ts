@@ -115,6 +115,12 @@ export const problems = {
     'Send the request again.',
   ),
   // Stores.
+  'too-many-watchers': kind(
+    503,
+    'Too many clients watch',
+    'As many clients watch runs as this process takes; `limit` is how many.',
+    'Try again after `Retry-After` seconds, or ask another process.',
+  ),
   overloaded: kind(
     503,
     'Too much at once',

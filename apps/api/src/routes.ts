@@ -19,9 +19,9 @@ export interface RouteSpec {
   readonly summary: string;
   /**
    * What it has in common with others: a `worker`'s command shows a lease, what is `aside` of the streams appends nothing;
-   * a `record` is as fresh as its stream, a `list` waits for its view, a `view` waits for nothing; a `page` has no caller.
+   * a `record` is as fresh as its stream, a `list` waits for its view, a `view` waits for nothing; a `watch` goes on; a `page` has no caller.
    */
-  readonly kind: 'worker' | 'command' | 'aside' | 'record' | 'list' | 'view' | 'page';
+  readonly kind: 'worker' | 'command' | 'aside' | 'record' | 'list' | 'view' | 'watch' | 'page';
   readonly query?: Shape;
   readonly body?: z.ZodType;
   /** The field of the body by which the caller names the record that is made: part of the command's identity. */

@@ -129,7 +129,12 @@ export function pathOf({ url }: FastifyRequest): string {
   return (end < 0 ? url : url.slice(0, end)).replace(/^\/{2,}/, '/');
 }
 
-function header(request: FastifyRequest, name: string, form: RegExp, what: string): string | undefined {
+export function header(
+  request: FastifyRequest,
+  name: string,
+  form: RegExp,
+  what: string,
+): string | undefined {
   const value = request.headers[name];
   if (value === undefined) return undefined;
   if (typeof value === 'string' && form.test(value)) return value;

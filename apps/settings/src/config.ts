@@ -86,6 +86,9 @@ export const settings = z.object({
   WAYMARK_COMMANDS_AT_ONCE: whole(2000, 1, 100_000).describe(
     'How many commands may be under way; those above it are answered 503.',
   ),
+  WAYMARK_WATCHERS: whole(1000, 1, 100_000).describe(
+    'How many clients may watch runs; those above it are answered 503.',
+  ),
   WAYMARK_CACHED_STREAMS: whole(10_000, 1, 1_000_000).describe('How many folded streams to keep in memory.'),
   AUTH_JWKS_URL: url(['https', 'http']).describe(
     'Where the public keys of tokens are; embedded keys without it.',
@@ -126,6 +129,7 @@ export class Config {
   readonly executeWithinSeconds: number;
   readonly conversationDays: number;
   readonly commandsAtOnce: number;
+  readonly watcherLimit: number;
   readonly cachedStreams: number;
   readonly auth: { jwksUrl: string | undefined; issuer: string; audience: string; toleranceSeconds: number };
   readonly logLevel: Settings['LOG_LEVEL'];
@@ -146,6 +150,7 @@ export class Config {
     this.executeWithinSeconds = set.WAYMARK_EXECUTE_WITHIN_SECONDS;
     this.conversationDays = set.WAYMARK_CONVERSATION_DAYS;
     this.commandsAtOnce = set.WAYMARK_COMMANDS_AT_ONCE;
+    this.watcherLimit = set.WAYMARK_WATCHERS;
     this.cachedStreams = set.WAYMARK_CACHED_STREAMS;
     this.auth = {
       jwksUrl: set.AUTH_JWKS_URL,

@@ -14,6 +14,10 @@ const HEADERS: Record<string, { schema: Schema; description: string; required?: 
     description: 'The revision, in quotes, that the record must be at.',
   },
   'Waymark-Lease': { schema: { type: 'string' }, description: 'The lease token.', required: true },
+  'Last-Event-ID': {
+    schema: { type: 'string', pattern: '^\\d+$' },
+    description: 'The revision after which to go on; from the beginning without it.',
+  },
   'Waymark-Min-Position': {
     schema: { type: 'string', pattern: '^\\d+$' },
     description: 'The answer must reflect at least this position.',
@@ -27,6 +31,7 @@ const HEADERS_OF: Record<RouteSpec['kind'], string[]> = {
   record: ['Waymark-Min-Position'],
   list: ['Waymark-Min-Position'],
   view: [],
+  watch: ['Last-Event-ID'],
   page: [],
 };
 
@@ -66,7 +71,9 @@ function operationId(method: string, path: string): string {
 
 function operation(method: string, path: string, spec: RouteSpec): Schema {
   const { summary, permit, body, bodyOptional, answer, status = 200, kind } = spec;
-  const types = kind === 'page' && !answer ? ['text/plain'] : ['application/json'];
+  const types = [
+    kind === 'watch' ? 'text/event-stream' : kind === 'page' && !answer ? 'text/plain' : 'application/json',
+  ];
   const content = Object.fromEntries(
     types.map((type) => [type, answer ? { schema: jsonSchema(answer, 'output') } : {}]),
   );

@@ -1,4 +1,5 @@
-import { Controller } from '@nestjs/common';
+import { Controller, Req, Res } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Call as Of, Called } from '../calls.js';
 import { Dispatch } from '../dispatch.js';
 import { type Paging, Route } from '../routes.js';
@@ -15,11 +16,16 @@ import {
 import { ExtendLease, ResumeRun, ReturnLease } from './leases.handlers.js';
 import { ListRuns, ReadCheckpoint, ReadRun, ReadTimeline, type RunFilters } from './runs.queries.js';
 import * as of from './runs.schemas.js';
+import { header } from '../understanding.js';
+import { Watching } from './watching.js';
 import { SaveWorkerState } from './worker-state.handlers.js';
 
 @Controller()
 export class RunsController {
-  constructor(private readonly dispatch: Dispatch) {}
+  constructor(
+    private readonly dispatch: Dispatch,
+    private readonly watching: Watching,
+  ) {}
 
   @Route('POST', '/v1/runs', {
     kind: 'command',
@@ -210,5 +216,15 @@ export class RunsController {
   })
   timeline(@Called() call: Of<undefined, Paging>) {
     return this.dispatch.record(call, new ReadTimeline(call));
+  }
+
+  @Route('GET', '/v1/runs/:runId/events', {
+    kind: 'watch',
+    permit: 'runs.read-checkpoint',
+    summary: 'What happened and happens, as server-sent events; the id of each is its revision',
+  })
+  async watch(@Called() call: Of, @Req() request: FastifyRequest, @Res() reply: FastifyReply) {
+    const last = header(request, 'last-event-id', /^\d{1,18}$/, 'a revision: digits');
+    await this.watching.begin(call, last === undefined ? -1n : BigInt(last), request, reply);
   }
 }

@@ -12,6 +12,8 @@ import {
 import { Runs } from './runs.js';
 import { StateLimit } from './state-limit.js';
 import { SaveWorkerStateHandler } from './worker-state.handlers.js';
+import { LiveRuns } from './live-runs.js';
+import { Watching } from './watching.js';
 import { WorkerStates } from './worker-states.js';
 
 @Module({
@@ -26,6 +28,8 @@ import { WorkerStates } from './worker-states.js';
     handlers.SaveDraftHandler,
     handlers.RequestApprovalHandler,
     WorkerStates,
+    LiveRuns,
+    Watching,
     SaveWorkerStateHandler,
     handlers.CompleteRunHandler,
     handlers.FailRunHandler,

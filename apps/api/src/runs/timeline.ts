@@ -65,7 +65,7 @@ export async function timelineFrom(
   return { items, nextCursor: next?.revision ?? null };
 }
 
-function entryOf({ type, revision, metadata, data }: StoredEvent): TimelineEntry {
+export function entryOf({ type, revision, metadata, data }: StoredEvent): TimelineEntry {
   const tell = (Object.hasOwn(words, type) ? words[type as RunEvent['type']] : () => type) as (
     data: Record<string, Json>,
   ) => string;
