@@ -350,6 +350,13 @@ export const problems = {
     'A receipt is noted for a filing that has started.',
     'Nothing; this is between Waymark’s own parts.',
   ),
+  'draft-unopenable': kind(
+    409,
+    'The draft cannot be opened',
+    'The key of its customer was erased or damaged, or its stored bytes were changed. A filing under way ends as refused with ' +
+      'this code; nothing else is decided on such a run, which can be cancelled, without a reason where the key is gone.',
+    'Tell the operator: a damaged key can be restored from the backup of the folder of keys. Else start a new run.',
+  ),
   'filing-refused': kind(
     409,
     'Filing was refused',

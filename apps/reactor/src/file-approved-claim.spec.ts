@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { claimIdOf } from '#libs/domain/losses';
 import { digest, people, seconds, tenant } from '#libs/domain/examples';
-import { StoreUnavailable, type StoredEvent } from '#libs/event-store';
+import { StoreUnavailable, type StoredEvent, UnreadableEvent, verifyChain } from '#libs/event-store';
 import { ReactionRunner } from '#libs/reacting';
 import { TestStores, grantedRun, send } from '#test/projecting';
 import { type FilingStores, fileApprovedClaim } from './file-approved-claim.js';
@@ -122,6 +122,39 @@ describe('filing an approved claim', () => {
     },
   );
 
+  it.each(['erased', 'damaged'] as const)('ends as refused when the key of the draft is %s', async (how) => {
+    const owner = randomUUID();
+    const runId = randomUUID();
+    const { approvalId, position } = await grantedRun(stores, runId, owner);
+    await stores.spoilKey(owner, 'run', how);
+    const later = await stores.another();
+    const runner = await reacted({ ...healthy(), events: later.log, vault: later.vault }, position);
+    expect(runner.status()).toMatchObject({ deadLetters: 0, unfinished: 0 });
+    const run = await history(`run-${tenant}.${runId}`);
+    expect(types(run).slice(-3)).toEqual(['ApprovalGranted', 'FilingStarted', 'FilingRefused']);
+    expect(run.at(-1)?.data).toMatchObject({ approvalId, code: 'draft-unopenable' });
+    expect(await verifyChain(run)).toMatchObject({ verdict: 'intact' });
+    expect(await history(claimOf(runId))).toEqual([]);
+    await reacted({ ...healthy(), events: later.log, vault: later.vault }, position);
+    expect(await history(`run-${tenant}.${runId}`)).toHaveLength(run.length);
+    await later.close();
+  });
+
+  it('ends as refused when the stored draft is not what was sealed', async () => {
+    const [runId, altered] = [randomUUID(), randomUUID()];
+    const { position } = await grantedRun(stores, runId);
+    await reacted(healthy(), position);
+    const before = (await history(`run-${tenant}.${runId}`)).slice(0, 5);
+    const until = await stores.append(`run-${tenant}.${altered}`, ...before.map(elsewhere(altered)));
+    const runner = await reacted(healthy(), until);
+    expect(runner.status()).toMatchObject({ deadLetters: 0, unfinished: 0 });
+    const run = await history(`run-${tenant}.${altered}`);
+    expect(types(run).slice(-2)).toEqual(['FilingStarted', 'FilingRefused']);
+    expect(run.at(-1)?.data).toMatchObject({ approvalId: `${altered}.1`, code: 'draft-unopenable' });
+    const cancel = { type: 'CancelRun', endedBy: people.dana, at: seconds(800) } as const;
+    await expect(send(stores, altered, cancel)).rejects.toThrow(UnreadableEvent);
+  });
+
   it('leaves a grant that no longer holds as it is', async () => {
     const lapsed = await grantedRun(stores, randomUUID());
     const cancelledRun = randomUUID();
@@ -141,6 +174,18 @@ describe('filing an approved claim', () => {
     expect(await history(claimOf(cancelledRun))).toEqual([]);
   });
 });
+
+/** What a stored event of one run would be in another: sealed for another place, nothing in it opens. */
+function elsewhere(runId: string) {
+  return ({ type, data }: StoredEvent) => ({
+    type,
+    data: {
+      ...data,
+      ...('runId' in data && { runId, originRunId: runId }),
+      ...('approvalId' in data && { approvalId: `${runId}.1` }),
+    },
+  });
+}
 
 /** The stores of a process that is killed before or after its n-th command for a run: that one never returns. */
 function killedAt(moment: 'before' | 'after', step: number, runId: string) {

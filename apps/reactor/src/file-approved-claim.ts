@@ -12,7 +12,7 @@ import {
 } from '#libs/event-store';
 import type { Notice } from '#libs/projecting';
 import type { Reaction } from '#libs/reacting';
-import type { Vault } from '#libs/vault';
+import { isSealed, type Vault } from '#libs/vault';
 
 const NAME = 'file-approved-claim';
 const ACTOR: Actor = { sub: NAME, roles: ['system'], actFor: [] };
@@ -32,7 +32,7 @@ export interface FilingStores {
  * Every command's id derives from tenant, approval and step, and each rule knows its repetition, so that a stop
  * between any two steps and a second delivery, however late, lead to the same one claim. A grant that no longer
  * holds when filing would start is left as it is: the run shows why. A claim whose stream was deleted is refused
- * `already-filed`. A draft that does not open stays a dead letter: its run folds for no command.
+ * `already-filed`, and a draft that does not open `draft-unopenable`: so a run whose content is gone ends its filing, too.
  */
 export function fileApprovedClaim(stores: FilingStores): Reaction {
   return {
@@ -44,7 +44,7 @@ export function fileApprovedClaim(stores: FilingStores): Reaction {
       const { approvalId } = data as { approvalId: string };
       const filing = await startFiling(stores, { tenant, runId: id, approvalId });
       if (filing?.stage !== 'filing') return;
-      await conclude(stores, filing, await fileClaim(stores, filing));
+      await conclude(stores, filing, isSealed(filing.content) ? UNOPENABLE : await fileClaim(stores, filing));
     },
   };
 }
@@ -67,6 +67,7 @@ async function startFiling(stores: FilingStores, grant: Grant): Promise<Filing |
       id: runId,
       context,
       command: { type: 'StartFiling', tenant, approvalId, at: context.at },
+      despiteUnopenable: true,
       answer: (run: RunState) => approvedDraft(run, approvalId),
     });
     const runRevision = handled.appended > 0 ? handled.revision : await filingRevision(stores, grant);
@@ -106,6 +107,7 @@ async function filingRevision({ events }: FilingStores, { tenant, runId, approva
 }
 
 type Outcome = { receiptNumber: string; filedAt: string } | { refused: string };
+const UNOPENABLE: Outcome = { refused: 'draft-unopenable' };
 
 async function fileClaim(stores: FilingStores, filing: Filing): Promise<Outcome> {
   const { tenant, claimId, customerId, content, digest, draftId, draftVersion, facts, decidedBy } = filing;
@@ -161,7 +163,8 @@ async function conclude(stores: FilingStores, filing: Filing, outcome: Outcome):
       ? { type: 'RefuseFiling', approvalId, code: outcome.refused, at: context.at }
       : { type: 'NoteReceipt', approvalId, ...outcome, at: context.at };
   const answer = () => undefined;
-  await stores.events.handle(runStream, { tenant, id: runId, context, command, answer });
+  const call = { tenant, id: runId, context, command, despiteUnopenable: true, answer };
+  await stores.events.handle(runStream, call);
 }
 
 /** The same id and digest for every attempt: only the time differs. */

@@ -74,12 +74,14 @@ export class EventStore {
   ): Promise<FoldedStream<State> | undefined> {
     const stream = streamName(kind.category, tenant, id);
     if (upTo !== undefined) {
-      const { state, revision, position } = await this.folds.asOf(kind, stream, upTo);
+      const { state, revision, position, unopenable } = await this.folds.asOf(kind, stream, upTo);
+      if (unopenable) throw unopenable;
       return revision < 0n ? undefined : { state, revision, position };
     }
     return this.lanes.run(stream, async () => {
       const { fold, fresh } = await this.folds.current(kind, stream);
-      const { state, revision, position } = fresh ? fold : await this.folds.refresh(kind, fold);
+      const { state, revision, position, unopenable } = fresh ? fold : await this.folds.refresh(kind, fold);
+      if (unopenable) throw unopenable;
       return revision < 0n ? undefined : { state: structuredClone(state), revision, position };
     });
   }

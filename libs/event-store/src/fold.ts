@@ -1,5 +1,6 @@
 import type { DomainEvent } from '#libs/decider';
 import { GENESIS, type StoredEvent } from './envelope.js';
+import type { UnreadableEvent } from './errors.js';
 import { RecentCommands } from './recent-commands.js';
 import type { StreamKind } from './stream-kind.js';
 
@@ -15,6 +16,8 @@ export interface Fold<State> {
   commands: RecentCommands;
   /** A rough upper bound of what the state holds. */
   bytes: number;
+  /** Why some of what was folded stands sealed in `state`: the first event that did not open. Never in a snapshot. */
+  unopenable: UnreadableEvent | undefined;
   /** The revision of the snapshot it was made from, or that was made of it; -1 if there is none. */
   savedAt: bigint;
 }
@@ -40,6 +43,7 @@ export function emptyFold<State>(kind: Foldable<State>, stream: string): Fold<St
     state: kind.decider.initialState(),
     commands: new RecentCommands(),
     bytes: 0,
+    unopenable: undefined,
     savedAt: -1n,
   };
 }

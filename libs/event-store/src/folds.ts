@@ -5,7 +5,7 @@ import type { Connection } from './connection.js';
 import { type StoredEvent, eventDigest, streamParts } from './envelope.js';
 import { UnknownStoredEvent } from './errors.js';
 import { type Appended, type Fold, type Foldable, emptyFold } from './fold.js';
-import { openEvent } from './open-event.js';
+import { openWhatOpens } from './open-event.js';
 import { type Snapshots, openSnapshot, takeSnapshot } from './snapshots.js';
 import { eventType } from './stream-kind.js';
 
@@ -32,6 +32,8 @@ const SNAPSHOT_WAIT_MS = 1000;
  *
  * A missing fold is made from its snapshot and the events after it, or from the whole stream. A snapshot counts only
  * if the event at its revision still has the digest it names: the stream decides, never what was saved of it.
+ *
+ * Content that does not open stands sealed in the state, and the fold says so (`unopenable`): whoever uses it must ask.
  */
 export class Folds {
   private readonly kept: LRUCache<string, Fold<unknown>>;
@@ -126,7 +128,9 @@ export class Folds {
         to,
       )) {
         if (confirmed) {
-          this.take(kind, fold, await this.open(kind, event), event);
+          const { opened, unopenable } = await this.open(kind, event);
+          fold.unopenable ??= unopenable;
+          this.take(kind, fold, opened, event);
           fold.bytes += EVENT_BYTES + roughBytes(event.data);
           last = event;
         } else if (eventDigest(event) === fold.digest) confirmed = true;
@@ -138,10 +142,10 @@ export class Folds {
     return confirmed;
   }
 
-  private async open<State>(kind: Foldable<State>, event: StoredEvent): Promise<DomainEvent> {
+  private async open<State>(kind: Foldable<State>, event: StoredEvent) {
     if (!eventType(kind.events, event.type))
       throw new UnknownStoredEvent(event.stream, event.revision, event.type);
-    return openEvent(this.options.vault, event);
+    return openWhatOpens(this.options.vault, event);
   }
 
   private take<State>(
@@ -150,7 +154,12 @@ export class Folds {
     opened: DomainEvent,
     stored: Pick<StoredEvent, 'revision' | 'position' | 'metadata'>,
   ): void {
-    fold.state = kind.decider.evolve(fold.state, opened);
+    try {
+      fold.state = kind.decider.evolve(fold.state, opened);
+    } catch (error) {
+      // What follows from content that does not open is left out; nothing is decided on it unless the caller says so.
+      if (!fold.unopenable) throw error;
+    }
     fold.commands.note(stored);
     fold.revision = stored.revision;
     fold.position = stored.position;
@@ -181,7 +190,7 @@ export class Folds {
   /** What is saved is taken now; saving goes on beside the commands, and its failure harms nobody. */
   private save<State>(kind: Foldable<State>, fold: Fold<State>): void {
     const { snapshots, vault, onNotice } = this.options;
-    if (!snapshots || kind.dataKind === undefined) return;
+    if (!snapshots || kind.dataKind === undefined || fold.unopenable) return;
     fold.savedAt = fold.revision;
     const { stream, revision } = fold;
     const customerId = kind.customerOf(fold.state, []);

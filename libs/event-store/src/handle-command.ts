@@ -31,6 +31,11 @@ export interface CommandCall<State, Command, Answer> {
   readonly creates?: boolean;
   /** Whether the caller may do this to the stream as it stands; `hidden`: it looks as if it did not exist. */
   readonly permit?: (state: State) => 'yes' | 'forbidden' | 'hidden';
+  /**
+   * Whether it is handled also where content of the stream does not open, or its customer's keys are gone. The rule
+   * then sees sealed values in their places, and events with personal fields are refused. Others are refused whole.
+   */
+  readonly despiteUnopenable?: boolean;
   /** From the fold at the command's last revision. It copies what it takes: the state goes on changing. */
   readonly answer: (state: State) => Answer;
 }
@@ -82,6 +87,7 @@ export function handleCommand<State, Command, Event extends DomainEvent, Answer>
     let races = 0;
     let unanswered = 0;
     for (;;) {
+      if (fold.unopenable && !call.despiteUnopenable) throw fold.unopenable;
       const verdict = judge(kind, call, fold, await repetition(parts, kind, call, fold));
       if (verdict.then !== 'append' && fresh)
         return conclude(parts, kind, call, fold, verdict, unanswered === 0);
@@ -135,15 +141,22 @@ function judge<State, Command, Event extends DomainEvent>(
   return { then: 'refuse', error: new RefusedCommand(outcome) };
 }
 
-/** Tells whether a command that left its record in the stream had the same body. @throws UnreadableEvent without keys */
+/**
+ * Tells whether a command that left its record in the stream had the same body. Nobody can once the keys are gone: the
+ * id, which follows from caller, route and key, then stands for the body.
+ *
+ * @throws UnreadableEvent without keys, unless the command is handled despite that.
+ */
 async function repetition<State, Command, Event extends DomainEvent>(
   { vault }: CommandParts,
   kind: StreamKind<State, Command, Event>,
-  { context }: CommandCall<State, Command, unknown>,
+  { context, despiteUnopenable = false }: CommandCall<State, Command, unknown>,
   fold: Fold<State>,
 ): Promise<(record: CommandRecord) => boolean> {
   if (fold.revision < 0n) return () => false;
-  const { bodyDigest } = await streamKeys(vault, kind, fold);
+  const { bodyDigest, missing } = await streamKeys(vault, kind, fold);
+  if (missing && !despiteUnopenable) throw missing;
+  if (missing) return () => true;
   return (record) => record.bodyDigest === bodyDigest(context.bodyDigest);
 }
 

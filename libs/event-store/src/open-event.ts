@@ -1,4 +1,4 @@
-import { Unopenable, type Vault } from '#libs/vault';
+import type { Vault } from '#libs/vault';
 import { SCHEMA_VERSION, type StoredEvent } from './envelope.js';
 import { UnknownStoredEvent, UnreadableEvent } from './errors.js';
 
@@ -9,15 +9,30 @@ import { UnknownStoredEvent, UnreadableEvent } from './errors.js';
  * not write it) or a field does not open (its key was erased, or its bytes were changed).
  */
 export async function openEvent(vault: Vault, event: StoredEvent): Promise<StoredEvent> {
+  const { opened, unopenable } = await openWhatOpens(vault, event);
+  if (unopenable) throw unopenable;
+  return opened;
+}
+
+/**
+ * As `openEvent`, with the fields that do not open left sealed where they stand; `unopenable` then says why, as the
+ * error that a caller who needs them throws.
+ *
+ * @throws UnknownStoredEvent, UnreadableEvent for what is no event of this code.
+ */
+export async function openWhatOpens(
+  vault: Vault,
+  event: StoredEvent,
+): Promise<{ opened: StoredEvent; unopenable?: UnreadableEvent }> {
   const { stream, revision, eventId, type, data, metadata } = event;
   if (typeof metadata.commandId !== 'string' || typeof metadata.recordedAt !== 'string')
     throw new UnreadableEvent(stream, revision, 'it has no envelope');
   if (metadata.schemaVersion !== SCHEMA_VERSION)
     throw new UnknownStoredEvent(stream, revision, `${type} of schema version ${metadata.schemaVersion}`);
-  try {
-    return { ...event, data: await vault.openAll(event.tenant, data, `${stream}/${eventId}`) };
-  } catch (error) {
-    if (error instanceof Unopenable) throw new UnreadableEvent(stream, revision, error.message);
-    throw error;
-  }
+  const { value, failures } = await vault.openSome(event.tenant, data, `${stream}/${eventId}`);
+  const opened = { ...event, data: value };
+  const [failure] = failures;
+  return failure
+    ? { opened, unopenable: new UnreadableEvent(stream, revision, failure.message) }
+    : { opened };
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { sha256 } from '#libs/canonical';
 import type { DomainEvent } from '#libs/decider';
-import { type Vault, sealFields } from '#libs/vault';
+import { type Vault, holdsPersonal, sealFields } from '#libs/vault';
 import {
   type Actor,
   type Envelope,
@@ -35,7 +35,7 @@ export interface CommandContext {
  * answer a second sending at the same revision with the first one's success (protocol 2.3), and the bytes that stand
  * would not be those whose digest the next event names. That a command has one effect is its `commandId`'s business.
  *
- * @throws UnreadableEvent if a key is missing; Error for an event that its schema does not allow: a fault of the rules.
+ * @throws UnreadableEvent if a key is missing and something personal were written; Error for an event that its schema does not allow: a fault of the rules.
  */
 export async function prepareEvents<State, Command, Event extends DomainEvent>(
   vault: Vault,
@@ -47,7 +47,9 @@ export async function prepareEvents<State, Command, Event extends DomainEvent>(
   const { stream } = fold;
   const parts = streamParts(stream);
   const types = events.map((event) => checkedType(kind, event));
-  const { person, bodyDigest } = await streamKeys(vault, kind, fold, events);
+  const { person, bodyDigest, missing } = await streamKeys(vault, kind, fold, events);
+  if (missing && events.some(({ data }, at) => holdsPersonal(data as JsonObject, types[at]!.personal)))
+    throw missing;
   const asStored = { ...context, bodyDigest: bodyDigest(context.bodyDigest) };
   let previousDigest = fold.digest;
   return events.map((opened, index) => {

@@ -71,6 +71,7 @@ export async function openSnapshot<State>(
     state: kind.load(state),
     commands: RecentCommands.load(commands),
     bytes: sealed.length,
+    unopenable: undefined,
     savedAt: revision,
   };
 }

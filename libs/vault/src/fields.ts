@@ -1,6 +1,6 @@
 import type { Json } from '#libs/canonical';
 import type { DataKind, FieldPath } from '#libs/decider';
-import { type PersonKeys, isSealed, splitKeyName } from './person-keys.js';
+import { type PersonKeys, type Sealed, isSealed, splitKeyName } from './person-keys.js';
 
 /** A personal field as `personalFields(schema)` gives it. */
 export interface PersonalField {
@@ -59,13 +59,24 @@ export function sealedFor(value: JsonObject, fields: readonly PersonalField[]): 
   return found;
 }
 
-/** A copy of a value with every sealed value in it opened by the keys of whom it was sealed for. */
-export function openEach(value: Json, place: string, keysOf: (customerId: string) => PersonKeys): Json {
+/** Whether an object has something personal that would have to be sealed. */
+export function holdsPersonal(value: JsonObject, fields: readonly PersonalField[]): boolean {
+  let found = false;
+  for (const { path } of fields)
+    replaceAt(value, path, 0, '', (field) => {
+      found = true;
+      return field;
+    });
+  return found;
+}
+
+/** A copy of a value with every sealed value in it replaced by what `open` makes of it at its place. */
+export function openEach(value: Json, place: string, open: (sealed: Sealed, place: string) => Json): Json {
   if (typeof value !== 'object' || value === null) return value;
-  if (isSealed(value)) return keysOf(splitKeyName(value.key)[1]).open(value, place);
-  if (Array.isArray(value)) return value.map((each, index) => openEach(each, `${place}/${index}`, keysOf));
+  if (isSealed(value)) return open(value, place);
+  if (Array.isArray(value)) return value.map((each, index) => openEach(each, `${place}/${index}`, open));
   const copy: JsonObject = {};
-  for (const [name, each] of Object.entries(value)) copy[name] = openEach(each, `${place}/${name}`, keysOf);
+  for (const [name, each] of Object.entries(value)) copy[name] = openEach(each, `${place}/${name}`, open);
   return copy;
 }
 

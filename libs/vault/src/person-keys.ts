@@ -21,15 +21,20 @@ export function isSealed(value: unknown): value is Sealed {
 
 const PADDED_BYTES = 32;
 
+/** A key's file is there and is not what was written: it is never made anew, and may be restored from a backup. */
+export class DamagedKey extends Error {
+  override readonly name = 'DamagedKey';
+}
+
 /**
  * A sealed value cannot be opened. `missing-key`: the key was erased (another may stand in its place) or never made
- * here. `altered`: a byte or the place is not what was sealed. `foreign-key`: it was sealed for someone else.
+ * here. `damaged-key`: its file is damaged. `altered`: a byte or the place is not what was sealed. `foreign-key`: it was sealed for someone else.
  */
 export class Unopenable extends Error {
   override readonly name = 'Unopenable';
 
   constructor(
-    readonly code: 'missing-key' | 'altered' | 'foreign-key',
+    readonly code: 'missing-key' | 'damaged-key' | 'altered' | 'foreign-key',
     readonly place: string,
   ) {
     super(`cannot open the sealed value at ${place}: ${code}`);
@@ -49,8 +54,19 @@ export class PersonKeys {
     private readonly read: (kind: DataKind) => KeyObject | undefined,
   ) {}
 
+  /** @throws DamagedKey */
   has(kind: DataKind): boolean {
     return this.key(kind) !== undefined;
+  }
+
+  /** Why nothing of a kind can be opened or sealed, if so. */
+  lacks(kind: DataKind): 'missing-key' | 'damaged-key' | undefined {
+    try {
+      return this.has(kind) ? undefined : 'missing-key';
+    } catch (error) {
+      if (error instanceof DamagedKey) return 'damaged-key';
+      throw error;
+    }
   }
 
   /** @throws Error if there is no key of that kind: ask for it with `person(…, { create: [kind] })`. */
@@ -64,6 +80,8 @@ export class PersonKeys {
   open(sealed: Sealed, place: string): Json {
     const [kind, customerId, keyId] = splitKeyName(sealed.key);
     if (customerId !== this.customerId) throw new Unopenable('foreign-key', place);
+    const lack = this.lacks(kind);
+    if (lack) throw new Unopenable(lack, place);
     if (this.key(kind)?.id !== keyId) throw new Unopenable('missing-key', place);
     const content = this.openBytes(kind, Buffer.from(sealed.box, 'base64url'), place);
     return JSON.parse(content.toString('utf8')) as Json;
@@ -76,8 +94,9 @@ export class PersonKeys {
 
   /** @throws Unopenable */
   openBytes(kind: DataKind, box: Uint8Array, place: string): Buffer {
-    const key = this.key(kind);
-    if (!key) throw new Unopenable('missing-key', place);
+    const lack = this.lacks(kind);
+    if (lack) throw new Unopenable(lack, place);
+    const key = this.needed(kind);
     const content = openBox(key.secret, box, place);
     if (!content) throw new Unopenable('altered', place);
     return content;

@@ -15,7 +15,7 @@ import type { DataKind } from '#libs/decider';
 import { closeBox, openBox } from './box.js';
 import { type PersonalField, openEach, openFields, sealedFor } from './fields.js';
 import { makeFolder, readIfThere, sweepTemporaries, writeOnce } from './files.js';
-import { PersonKeys, keyId } from './person-keys.js';
+import { DamagedKey, PersonKeys, type Sealed, Unopenable, keyId, splitKeyName } from './person-keys.js';
 
 const KEY_BYTES = 32;
 const CACHED_PEOPLE = 20_000;
@@ -144,7 +144,28 @@ export class Vault {
     value: { [key: string]: Json },
     place: string,
   ): Promise<{ [key: string]: Json }> {
-    return openEach(value, place, (customerId) => this.keysOf(tenant, customerId)) as { [key: string]: Json };
+    return openEach(value, place, (sealed, at) => this.openOne(tenant, sealed, at)) as {
+      [key: string]: Json;
+    };
+  }
+
+  /** As `openAll`, with what cannot be opened left sealed where it stands; `failures` says why, in order. */
+  async openSome(
+    tenant: string,
+    value: { [key: string]: Json },
+    place: string,
+  ): Promise<{ value: { [key: string]: Json }; failures: Unopenable[] }> {
+    const failures: Unopenable[] = [];
+    const opened = openEach(value, place, (sealed, at) => {
+      try {
+        return this.openOne(tenant, sealed, at);
+      } catch (error) {
+        if (!(error instanceof Unopenable)) throw error;
+        failures.push(error);
+        return { ...sealed };
+      }
+    });
+    return { value: opened as { [key: string]: Json }, failures };
   }
 
   /** The key pair for the installation's own tokens (Ed25519), made on first use. */
@@ -157,6 +178,10 @@ export class Vault {
     const { kty, crv, x } = privateJwk;
     const kid = sha256(JSON.stringify({ crv, kty, x })).slice(0, 16);
     return { kid, alg: 'EdDSA', publicJwk: { kty, crv, x }, privateJwk };
+  }
+
+  private openOne(tenant: string, sealed: Sealed, place: string): Json {
+    return this.keysOf(tenant, splitKeyName(sealed.key)[1]).open(sealed, place);
   }
 
   private keysOf(tenant: string, customerId: string): PersonKeys {
@@ -189,7 +214,7 @@ export class Vault {
     const box = WRAPPED.exec(text)?.[1];
     const key = box && openBox(this.master, Buffer.from(box, 'base64url'), name);
     if (!key)
-      throw new Error(
+      throw new DamagedKey(
         `${join(this.folder, name)} is damaged, or was made with another master.key: restore it`,
       );
     return createSecretKey(key);

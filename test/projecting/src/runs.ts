@@ -65,9 +65,11 @@ export function grantedCommands(runId: string): RunCommand[] {
 export async function grantedRun(
   stores: TestStores,
   runId: string,
+  customerId = OWNER,
 ): Promise<{ approvalId: string; position: bigint }> {
   let position = 0n;
-  for (const command of grantedCommands(runId)) {
+  for (const granted of grantedCommands(runId)) {
+    const command = granted.type === 'StartRun' ? { ...granted, customerId } : granted;
     const handled = await send(stores, runId, command);
     if (!handled) throw new Error(`${command.type} is refused`);
     position = handled.position;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { EventStoreDBClient, jsonEvent, NO_STREAM } from '@eventstore/db-client';
@@ -90,6 +90,21 @@ export class TestStores implements Stores {
     });
     this.next.set(stream, from + BigInt(events.length));
     return position?.commit ?? 0n;
+  }
+
+  /** Takes a customer's key of a kind away, or a byte of it; whoever read it before has it still. */
+  async spoilKey(customerId: string, kind: string, how: 'erased' | 'damaged'): Promise<void> {
+    const file = join(this.engines.folder, 'keys', 'people', 'acme', `${customerId}.${kind}.key`);
+    const text = await readFile(file, 'utf8');
+    if (how === 'erased') await rm(file);
+    else await writeFile(file, text.replace(/.{8}\n$/, 'AAAAAAAA\n'));
+  }
+
+  /** The log as another process has it, with keys that it reads anew. */
+  async another(): Promise<{ log: EventStore; vault: Vault; close(): Promise<void> }> {
+    const vault = await Vault.open({ folder: join(this.engines.folder, 'keys') });
+    const log = await EventStore.connect({ url: this.engines.events.url, vault });
+    return { log, vault, close: () => log.close() };
   }
 
   /** Deletes a stream for ever. */

@@ -25,6 +25,8 @@ export class Runs {
       id: runIdOf(call),
       context: contextOf(call),
       command,
+      // People can always call off a run, also one of which nothing can be read any more.
+      despiteUnopenable: command.type === 'CancelRun',
       permit: (run) => call.judge({ customerId: run.started?.customerId }),
       answer,
     });
