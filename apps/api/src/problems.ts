@@ -421,15 +421,3 @@ export function keyReused(): Problem {
 export function isProblemCode(code: string): code is ProblemCode {
   return Object.hasOwn(problems, code);
 }
-
-/** The whole of `docs/problems.md`. */
-export function problemsPage(): string {
-  const parts = Object.entries(problems).map(
-    ([code, { status, title, meaning, advice }]) =>
-      `## ${code}\n\n**${status}, ${title}.** ${meaning}\n\nWhat to do: ${advice}\n`,
-  );
-  const opening =
-    '# Problems\n\nEvery answer that is no result is `application/problem+json` (RFC 9457) and carries one of these ' +
-    'codes. `type` leads to its page. Made from `apps/api/src/problems.ts`; a test compares the two.\n';
-  return [opening, ...parts].join('\n');
-}
