@@ -6,6 +6,7 @@ import { credentialOf, type Role } from './storage/users.js';
 import { atOnce } from './work.js';
 
 export { FolderInUse, ForeignFolder } from './folder.js';
+export { promisedPage } from './promised.js';
 export { PortTaken } from './server.js';
 
 export interface DocumentStoreOptions {

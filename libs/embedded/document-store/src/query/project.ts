@@ -21,7 +21,12 @@ import { noVariables, scopeOf, type Variables } from './variables.js';
 /** What becomes of one path. A `change` is made where the field stands, a `compute` after the fields that stay. */
 type Leaf =
   | { readonly kind: 'in' | 'out' }
-  | { readonly kind: 'change'; readonly change: (value: Value, document: Value) => Value }
+  | {
+      readonly kind: 'change';
+      readonly change: (value: Value, document: Value) => Value;
+      /** Naming the field leaves the others out. */
+      readonly selects: boolean;
+    }
   | { readonly kind: 'compute'; readonly compute: Expression };
 type Tree = Map<string, Leaf | Tree>;
 
@@ -43,7 +48,7 @@ export function compileProjection(
   if (fields.length === 0) return undefined;
   const leaves = leavesOf(fields, '', options);
   const others = leaves.filter(([path]) => path !== '_id');
-  const decisive = others.find(([, { kind }]) => kind !== 'change' || !options.filter);
+  const decisive = others.find(([, leaf]) => leaf.kind !== 'change' || leaf.selects);
   const id = leaves.find(([path]) => path === '_id')?.[1];
   const including = decisive
     ? decisive[1].kind !== 'out'
@@ -98,7 +103,8 @@ const applying =
     return encodeNode(inDocument(document, tree, mode, scopeOf(document, variables)));
   };
 
-function checkMode(path: string, { kind }: Leaf, including: boolean): void {
+function checkMode(path: string, leaf: Leaf, including: boolean): void {
+  const { kind } = leaf;
   if (including && kind === 'out')
     throw new StoreError(31254, `Cannot do exclusion on field ${path} in inclusion projection`);
   if (!including && kind === 'in')
@@ -135,7 +141,7 @@ function leafOf(entry: Field, { filter, variables = noVariables }: ProjectionOpt
   if (isNumber(entry) || entry.type === BsonType.boolean) return { kind: truth(entry) ? 'in' : 'out' };
   const [operator] = entry.type === BsonType.object ? fieldsOf(entry) : [];
   if (filter && operator?.name === '$slice' && !isExpressionSlice(operator))
-    return { kind: 'change', change: slicing(operator) };
+    return { kind: 'change', change: slicing(operator), selects: false };
   if (filter && operator?.name === '$elemMatch')
     return { kind: 'compute', compute: firstMatch(entry.name, operator) };
   return { kind: 'compute', compute: compileExpression(entry, variables.names) };
@@ -179,6 +185,7 @@ function firstMatch(name: string, operand: Value): Expression {
 function positional(path: string, filter: Value): Leaf {
   return {
     kind: 'change',
+    selects: true,
     change: (value, document) => {
       if (value.type !== BsonType.array) return value;
       const position = positionIn(document, filter, path);
