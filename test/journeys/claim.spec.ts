@@ -36,6 +36,7 @@ describe('the journey of a claim', () => {
   beforeAll(async () => {
     installation = await Installation.create();
     server = await installation.start();
+    await server.registerStaff();
     streams = new StreamReader(server.eventStoreUrl);
   });
   afterAll(async () => {

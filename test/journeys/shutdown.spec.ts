@@ -23,6 +23,7 @@ describe('a server that is told to stop', () => {
   beforeAll(async () => {
     installation = await Installation.create();
     server = await installation.start();
+    await server.registerStaff();
     waiting = await ask(await server.as('assistant'));
   });
   afterAll(() => installation.remove());

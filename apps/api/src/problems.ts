@@ -338,6 +338,12 @@ export const problems = {
     'Begin another conversation.',
   ),
   // Filing.
+  'over-authority': kind(
+    403,
+    'The amount is above your authority',
+    'The amount is above the authority limit that the staff register has for the caller, or in another currency. `limit` is that limit; it is null for an adjuster who has none.',
+    'Ask someone with more authority, or have a supervisor delegate the decision.',
+  ),
   'filing-in-progress': kind(
     409,
     'The claim is being filed',

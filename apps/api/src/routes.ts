@@ -41,6 +41,11 @@ export function Route(method: Method, path: string, spec: RouteSpec): MethodDeco
 
 const uuid = z.uuid().toLowerCase();
 
+/** Whom a token can name. */
+export const subject = z
+  .string()
+  .regex(/^[A-Za-z0-9._@:|+-]{1,128}$/, '1 to 128 of A-Z, a-z, 0-9 and . _ @ : | + -');
+
 /** Every parameter that a path can have. */
 export const pathParameters: Shape = {
   runId: uuid,
@@ -51,7 +56,7 @@ export const pathParameters: Shape = {
     .string()
     .toLowerCase()
     .regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[1-9]\d{0,8}$/, 'an approval id'),
-  sub: z.string().regex(/^[A-Za-z0-9._@:|+-]{1,128}$/, '1 to 128 of A-Z, a-z, 0-9 and . _ @ : | + -'),
+  sub: subject,
   customerId: uuid,
   proposalId: uuid,
   key: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'a key such as contact.channel'),

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { claimIdOf } from '#libs/domain/losses';
-import { digest, people, seconds, tenant } from '#libs/domain/examples';
+import { digest, people, registerDana, seconds, tenant } from '#libs/domain/examples';
 import { StoreUnavailable, type StoredEvent, UnreadableEvent, verifyChain } from '#libs/event-store';
 import { ReactionRunner } from '#libs/reacting';
-import { TestStores, grantedRun, send } from '#test/projecting';
+import { TestStores, grantedRun, register, send } from '#test/projecting';
 import { type FilingStores, fileApprovedClaim } from './file-approved-claim.js';
 
 const PATIENCE = 5_000;
@@ -155,6 +155,19 @@ describe('filing an approved claim', () => {
     await expect(send(stores, altered, cancel)).rejects.toThrow(UnreadableEvent);
   });
 
+  it('P22: files nothing on a right that was taken away since, and the run says so', async () => {
+    const runId = randomUUID();
+    const { approvalId, position } = await grantedRun(stores, runId);
+    await register(stores, { ...registerDana, active: false, at: seconds(650) });
+    await reacted(healthy(), position);
+    await reacted(healthy(), position);
+    const run = await history(`run-${tenant}.${runId}`);
+    expect(types(run).slice(-2)).toEqual(['ApprovalGranted', 'ApprovalInvalidated']);
+    expect(run.at(-1)?.data).toMatchObject({ approvalId, cause: { kind: 'rights-changed', sub: 'dana' } });
+    expect(await history(claimOf(runId))).toEqual([]);
+    await register(stores, { ...registerDana, at: seconds(660) });
+  });
+
   it('leaves a grant that no longer holds as it is', async () => {
     const lapsed = await grantedRun(stores, randomUUID());
     const cancelledRun = randomUUID();
@@ -202,5 +215,6 @@ function killedAt(moment: 'before' | 'after', step: number, runId: string) {
     const handled = await stores.log.handle(kind, call);
     return here ? (reach(), dead) : handled;
   };
-  return { events: { handle, read: stores.log.read.bind(stores.log) }, reached, end };
+  const { log } = stores;
+  return { events: { handle, read: log.read.bind(log), fold: log.fold.bind(log) }, reached, end };
 }

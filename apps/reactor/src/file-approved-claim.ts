@@ -1,6 +1,7 @@
+import { standingIn } from '#apps/platform';
 import { derivedId, digestOf } from '#libs/canonical';
 import { claimStream, type ClaimCommand } from '#libs/domain/claims';
-import { type RunCommand, type RunState, runStream } from '#libs/domain/runs';
+import { type RunCommand, type RunState, runStream, signaturesOf, signersOf } from '#libs/domain/runs';
 import {
   type Actor,
   type CommandContext,
@@ -18,7 +19,7 @@ const NAME = 'file-approved-claim';
 const ACTOR: Actor = { sub: NAME, roles: ['system'], actFor: [] };
 
 export interface FilingStores {
-  readonly events: Pick<EventStore, 'handle' | 'read'>;
+  readonly events: Pick<EventStore, 'handle' | 'read' | 'fold'>;
   readonly vault: Pick<Vault, 'tenant'>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -30,9 +31,11 @@ export interface FilingStores {
  * `RefuseFiling`) on the run.
  *
  * Every command's id derives from tenant, approval and step, and each rule knows its repetition, so that a stop
- * between any two steps and a second delivery, however late, lead to the same one claim. A grant that no longer
- * holds when filing would start is left as it is: the run shows why. A claim whose stream was deleted is refused
- * `already-filed`, and a draft that does not open `draft-unopenable`: so a run whose content is gone ends its filing, too.
+ * between any two steps and a second delivery, however late, lead to the same one claim. Before filing starts the
+ * register is asked for everybody whose rights the grant rests on; where one of them has lost them, the run notes that
+ * the approval is invalid. A grant that no longer holds for another reason is left as it is: the run shows why. A claim
+ * whose stream was deleted is refused `already-filed`, and a draft that does not open `draft-unopenable`: so a run whose
+ * content is gone ends its filing, too.
  */
 export function fileApprovedClaim(stores: FilingStores): Reaction {
   return {
@@ -55,21 +58,23 @@ interface Grant {
   readonly approvalId: string;
 }
 
-type Filing = Grant & ReturnType<typeof approvedDraft> & { readonly runRevision: bigint };
+type Filing = Grant & NonNullable<ReturnType<typeof approvedDraft>> & { readonly runRevision: bigint };
 
-/** What is to be filed; `undefined` where the run refuses. */
+/** What is to be filed; `undefined` where the run refuses, or notes that the approval is invalid. */
 async function startFiling(stores: FilingStores, grant: Grant): Promise<Filing | undefined> {
   const { tenant, runId, approvalId } = grant;
   const context = contextOf(stores, grant, 'start-filing');
+  const standings = await standingsOf(stores, grant);
   try {
     const handled = await stores.events.handle(runStream, {
       tenant,
       id: runId,
       context,
-      command: { type: 'StartFiling', tenant, approvalId, at: context.at },
+      command: { type: 'StartFiling', tenant, approvalId, standings, at: context.at },
       despiteUnopenable: true,
       answer: (run: RunState) => approvedDraft(run, approvalId),
     });
+    if (!handled.answer) return undefined;
     const runRevision = handled.appended > 0 ? handled.revision : await filingRevision(stores, grant);
     return { ...grant, ...handled.answer, runRevision };
   } catch (error) {
@@ -79,12 +84,23 @@ async function startFiling(stores: FilingStores, grant: Grant): Promise<Filing |
   }
 }
 
+/** What the register says now; who signed is settled once an approval is granted. */
+async function standingsOf({ events }: FilingStores, { tenant, runId, approvalId }: Grant) {
+  const run = await events.fold(runStream, tenant, runId, { despiteUnopenable: true });
+  const approval = run?.state.approvals.get(approvalId);
+  const signers = approval ? signersOf(approval) : [];
+  const standings = await Promise.all(
+    signers.map(async (sub) => [sub, await standingIn(events, { tenant, sub })] as const),
+  );
+  return Object.fromEntries(standings.flatMap(([sub, standing]) => (standing ? [[sub, standing]] : [])));
+}
+
 function approvedDraft({ started, approvals, drafts }: RunState, approvalId: string) {
   const approval = approvals.get(approvalId);
   const draft = approval && drafts.get(approval.draftId);
-  if (!started || !approval?.filing || !approval.decision || !draft)
-    throw new Error(`filing of ${approvalId} has not started`);
-  const { draftId, draftVersion, digest, basedOn, stage, decision, filing } = approval;
+  if (approval?.invalidation) return undefined;
+  if (!started || !approval?.filing || !draft) throw new Error(`filing of ${approvalId} has not started`);
+  const { draftId, draftVersion, digest, basedOn, stage, filing } = approval;
   return {
     stage,
     customerId: started.customerId,
@@ -94,7 +110,7 @@ function approvedDraft({ started, approvals, drafts }: RunState, approvalId: str
     draftVersion,
     digest,
     facts: [...basedOn],
-    decidedBy: [decision.decidedBy.sub],
+    decidedBy: signaturesOf(approval).map(({ decidedBy }) => decidedBy.sub),
     content: structuredClone(draft.content),
   };
 }

@@ -63,7 +63,7 @@ export const settings = z.object({
     'A real MongoDB, instead of the embedded one.',
   ),
   WAYMARK_TWO_PERSON_LIMIT: amount.describe(
-    'Above this amount two different people must sign; not enforced yet.',
+    'Above this amount, or in another currency, two people must sign.',
   ),
   WAYMARK_STATE_LIMIT: bytes(12 * MIB, 1024, 15 * MIB).describe(
     'The most that the whole state of one run may take: bytes, or as `12 MiB`.',

@@ -12,8 +12,8 @@ const sampleLoss: LossNotice = {
   lossType: 'auto-collision',
   lossLocation: { line: '12 Orchard Lane', city: 'Millbrook', region: 'NY' },
   description:
-    'Backed out of the drive in fog and hit the garden fence; bumper and left rear light are broken.',
-  estimatedAmount: { amount: '1840.00', currency: 'USD' },
+    'Backed out of the drive in fog and through the front of the bakery across the road; car and oven are lost.',
+  estimatedAmount: { amount: '61840.00', currency: 'USD' },
   vehicles: [{ make: 'Volvo', model: 'V60', year: 2021 }],
   injuries: 0,
   policeReport: { available: false },
@@ -34,8 +34,9 @@ export async function demo(say: (line: string) => void): Promise<number> {
   const morning = await as({ role: ['assistant'], sub: 'assistant-1' });
   const evening = await as({ role: ['assistant'], sub: 'assistant-2' });
   const dana = await as({ role: ['adjuster'], sub: 'dana' });
+  const sam = await as({ role: ['supervisor'], sub: 'sam' });
   try {
-    await tell({ say, customer, mara, morning, evening, dana });
+    await tell({ say, customer, mara, morning, evening, dana, sam });
     return 0;
   } catch (error) {
     if (!(error instanceof Unanswered)) throw error;
@@ -50,9 +51,10 @@ interface Scene {
   morning: ApiClient;
   evening: ApiClient;
   dana: ApiClient;
+  sam: ApiClient;
 }
 
-async function tell({ say, customer, mara, morning, evening, dana }: Scene): Promise<void> {
+async function tell({ say, customer, mara, morning, evening, dana, sam }: Scene): Promise<void> {
   say('1. Mara has had an accident. Her app starts a run: the place where everything about it will be kept.');
   const workflow = { name: 'motor-loss', version: '1' };
   const run = await mara.call('POST', '/v1/runs', {
@@ -84,7 +86,7 @@ async function tell({ say, customer, mara, morning, evening, dana }: Scene): Pro
   say(`   PUT …/drafts/main -> version ${String(draft.draftVersion)}, digest ${short(draft.digest)}`);
 
   say('4. It may not file it. It asks for an approval, bound to exactly this digest.');
-  const summary = 'Collision with a garden fence, 1840.00 USD';
+  const summary = 'Collision with a bakery, 61840.00 USD';
   const request = {
     draftId: 'main',
     draftVersion: draft.draftVersion,
@@ -109,8 +111,19 @@ async function tell({ say, customer, mara, morning, evening, dana }: Scene): Pro
     `   POST …/phase with the old lease -> ${await refusal(morning, `${path}/phase`, late)}; nothing was written`,
   );
 
-  say('7. Dana, an adjuster, reads what was asked and grants it. A claim is filed now, and exactly once.');
-  await dana.call('POST', `${approval}/decision`, { body: decision, key: randomUUID() });
+  say(
+    '7. Dana, an adjuster, and Sam, a supervisor, are in the staff register. They read what was asked and grant',
+  );
+  say('   it: above the two-person limit neither can alone. A claim is filed now, and exactly once.');
+  await register(sam, 'sam', { roles: ['supervisor'] });
+  await register(sam, 'dana', {
+    roles: ['adjuster'],
+    authorityLimit: { amount: '75000.00', currency: 'USD' },
+  });
+  for (const who of [dana, sam].slice(0, signatures(asked))) {
+    const signed = await who.call('POST', `${approval}/decision`, { body: decision, key: randomUUID() });
+    say(`   POST …/decision -> ${String(signed.status)}, ${String(signed.remaining)} to go`);
+  }
   const claimId = await filedClaim(evening, path);
   const receipt = await mara.call('GET', `/v1/claims/${claimId}/receipt`);
   say(`   GET /v1/claims/${claimId}/receipt -> ${String(receipt.receiptNumber)}`);
@@ -121,6 +134,14 @@ async function tell({ say, customer, mara, morning, evening, dana }: Scene): Pro
   await evening.call('POST', `${path}/complete`, { body: { reason: 'filed' }, lease: newLease });
   const timeline = await dana.call('GET', `${path}/timeline`);
   for (const entry of timeline.items as Answer[]) say(`   ${String(entry.at)}  ${String(entry.text)}`);
+}
+
+async function register(by: ApiClient, sub: string, entry: object): Promise<void> {
+  await by.call('PUT', `/v1/staff/${sub}`, { body: { ...entry, active: true } });
+}
+
+function signatures({ requires }: Answer): number {
+  return (requires as { signatures: number }).signatures;
 }
 
 async function leaseOf(worker: ApiClient, path: string, workerId: string): Promise<string> {

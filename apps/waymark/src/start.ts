@@ -29,8 +29,6 @@ export async function start(config: Config, main: string): Promise<number> {
   const attended = process.send === undefined;
   const stopped = Promise.race([stoppedBySignal(), parentGone()]);
   const folder = resolve(config.dataFolder);
-  if (process.env.WAYMARK_TWO_PERSON_LIMIT)
-    warn('WAYMARK_TWO_PERSON_LIMIT is not enforced yet: one signature is enough for every amount');
   checkDistinct(portsOf(config));
   await openDataFolder(folder);
   const claimed = await claim(folder, 'server');

@@ -25,6 +25,7 @@ const matrix: Record<PolicyName, { may: Role[]; reads?: Role[]; of?: Subject }> 
   'approvals.list': { may: ['adjuster', 'supervisor'] },
   'approvals.read': { may: ['assistant', 'adjuster', 'supervisor'], reads: ['customer'] },
   'approvals.decide': { may: ['adjuster', 'supervisor'], reads: ['customer', 'assistant'] },
+  'approvals.delegate': { may: ['supervisor'], reads: ['customer', 'assistant', 'adjuster'] },
   'approvals.withdraw': { may: ['assistant', 'supervisor'], reads: ['customer', 'adjuster'] },
   'conversations.begin': { may: ['customer', 'assistant', 'adjuster', 'supervisor'] },
   'conversations.read': {
@@ -121,7 +122,15 @@ describe('policies', () => {
   });
 
   it('P30: never let an assistant decide, whatever else it is', () => {
-    expect(judge('approvals.decide', who('assistant', 'supervisor'), {})).toBe('forbidden');
+    const standing: Role[] = ['supervisor'];
+    expect(judge('approvals.decide', who('assistant', 'supervisor'), { standing })).toBe('forbidden');
+    expect(judge('approvals.delegate', who('assistant', 'supervisor'), { standing })).toBe('forbidden');
+  });
+
+  it('let nobody decide whom the register does not know', () => {
+    expect(judge('approvals.decide', who('supervisor'), {})).toBe('forbidden');
+    expect(judge('approvals.decide', who('supervisor'), { standing: [] })).toBe('forbidden');
+    expect(judge('approvals.delegate', who('supervisor'), { standing: ['adjuster'] })).toBe('forbidden');
   });
 
   it('count as a no when missing, inherited, silent or broken', () => {

@@ -78,7 +78,16 @@ export const policies = {
   'runs.cancel': on(readsRun, (who, run) => is(who, 'adjuster', 'supervisor') || isCustomer(who, run)),
   'approvals.list': role('adjuster', 'supervisor'),
   'approvals.read': on(readsRun, (who) => is(who, 'assistant', 'adjuster', 'supervisor')),
-  'approvals.decide': on(readsRun, (who) => is(who, 'adjuster', 'supervisor') && !is(who, 'assistant')),
+  'approvals.decide': on(
+    readsRun,
+    (who, { standing = [] }) =>
+      is(who, 'adjuster', 'supervisor') && !is(who, 'assistant') && standing.length > 0,
+  ),
+  'approvals.delegate': on(
+    readsRun,
+    (who, { standing = [] }) =>
+      is(who, 'supervisor') && !is(who, 'assistant') && standing.includes('supervisor'),
+  ),
   'approvals.withdraw': on(readsRun, works),
   'conversations.begin': (who, conversation) =>
     is(who, 'assistant', 'adjuster', 'supervisor') || isCustomer(who, conversation) ? 'yes' : 'forbidden',

@@ -62,7 +62,7 @@ export class EventStore {
 
   /**
    * A stream as it now stands, whoever wrote to it, or as it stood at a revision (`upTo`, included); `undefined` if
-   * there is none. The state is the caller's own.
+   * there is none. The state is the caller's own. With `despiteUnopenable` what does not open stands sealed in it.
    *
    * @throws StoreUnavailable, UnknownStoredEvent, UnreadableEvent
    */
@@ -70,18 +70,18 @@ export class EventStore {
     kind: StreamKind<State, Command, Event>,
     tenant: string,
     id: string,
-    { upTo }: { upTo?: bigint } = {},
+    { upTo, despiteUnopenable = false }: { upTo?: bigint; despiteUnopenable?: boolean } = {},
   ): Promise<FoldedStream<State> | undefined> {
     const stream = streamName(kind.category, tenant, id);
     if (upTo !== undefined) {
       const { state, revision, position, unopenable } = await this.folds.asOf(kind, stream, upTo);
-      if (unopenable) throw unopenable;
+      if (unopenable && !despiteUnopenable) throw unopenable;
       return revision < 0n ? undefined : { state, revision, position };
     }
     return this.lanes.run(stream, async () => {
       const { fold, fresh } = await this.folds.current(kind, stream);
       const { state, revision, position, unopenable } = fresh ? fold : await this.folds.refresh(kind, fold);
-      if (unopenable) throw unopenable;
+      if (unopenable && !despiteUnopenable) throw unopenable;
       return revision < 0n ? undefined : { state: structuredClone(state), revision, position };
     });
   }

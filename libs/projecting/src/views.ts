@@ -89,6 +89,11 @@ export class Views<Doc> {
     return { items, nextCursor: found.length > limit && last ? cursorOf(last.created) : null };
   }
 
+  /** How many documents, of all tenants, a filter matches. @throws ReadModelUnavailable */
+  count(filter: Filter<StoredDocument>): Promise<number> {
+    return this.stores.models.read(() => this.documents().countDocuments(filter));
+  }
+
   /** The condition that a declared search field holds a text. */
   async searched(tenant: string, field: string, text: string): Promise<Filter<StoredDocument>> {
     return { [`search.${field}`]: await searchKey(this.stores.vault, tenant, text) };

@@ -11,6 +11,8 @@ const stepKind = z.enum(['tool', 'model', 'human', 'system']);
 
 const stepMark = z.strictObject({ stepId: text, kind: stepKind, at: text, revision: text });
 
+const signed = { delegatedBy: text.optional(), comment: note.optional() };
+
 const approval = z.strictObject({
   approvalId: text,
   draftId: text,
@@ -37,9 +39,14 @@ const approval = z.strictObject({
   ]),
   /** Whether it is the newest approval of its draft: an older one no longer says where the run stands. */
   newest: z.boolean(),
+  /** Everybody who signed, in order. */
   decidedBy: z.array(party),
+  /** The signatures before the one that decided. */
+  endorsements: z.array(z.strictObject({ by: party, at: text, ...signed })).optional(),
+  delegations: z.array(z.strictObject({ to: text, by: party, at: text, endsAt: text })).optional(),
+  delegatedBy: signed.delegatedBy,
   decidedAt: text.optional(),
-  comment: note.optional(),
+  comment: signed.comment,
   executeBy: text.optional(),
   withdrawal: z
     .strictObject({
@@ -51,7 +58,10 @@ const approval = z.strictObject({
     .optional(),
   invalidation: z
     .strictObject({
-      cause: z.strictObject({ kind: z.literal('draft-changed'), draftVersion: count, digest: text }),
+      cause: z.discriminatedUnion('kind', [
+        z.strictObject({ kind: z.literal('draft-changed'), draftVersion: count, digest: text }),
+        z.strictObject({ kind: z.literal('rights-changed'), sub: text }),
+      ]),
       at: text,
     })
     .optional(),

@@ -3,13 +3,14 @@ import type { Approval, Checkpoint } from './document.js';
 
 export type RunStatus =
   'completed' | 'failed' | 'cancelled' | 'needs-attention' | 'filing' | 'approved' | 'waiting' | 'open';
-export type ApprovalStatus = Approval['state'];
+export type ApprovalStatus = Approval['state'] | 'endorsed';
 
 const OPEN_STEPS = 200;
 
 /** Time closes what is open, whether or not anything was recorded. */
 function approvalStatus(approval: Approval, now: string): ApprovalStatus {
   if (approval.state === 'pending' && approval.expiresAt <= now) return 'expired';
+  if (approval.state === 'pending' && approval.endorsements) return 'endorsed';
   if (approval.state === 'granted' && approval.executeBy !== undefined && approval.executeBy <= now)
     return 'lapsed';
   return approval.state;
@@ -17,11 +18,15 @@ function approvalStatus(approval: Approval, now: string): ApprovalStatus {
 
 function runStatus(doc: Checkpoint, now: string): RunStatus {
   if (doc.ended) return doc.ended.status;
-  const newest = new Set(doc.approvals.filter((a) => a.newest).map((a) => approvalStatus(a, now)));
-  if (newest.has('refused') || newest.has('lapsed')) return 'needs-attention';
+  const approvals = doc.approvals.filter((a) => a.newest);
+  const newest = new Set(approvals.map((a) => approvalStatus(a, now)));
+  const recheckFailed = approvals.some(
+    ({ invalidation }) => invalidation && invalidation.cause.kind !== 'draft-changed',
+  );
+  if (recheckFailed || newest.has('refused') || newest.has('lapsed')) return 'needs-attention';
   if (newest.has('filing')) return 'filing';
   if (newest.has('granted')) return 'approved';
-  return newest.has('pending') ? 'waiting' : 'open';
+  return newest.has('pending') || newest.has('endorsed') ? 'waiting' : 'open';
 }
 
 /** What a reader is shown of a run at a time: a single read and a list item are both made here. */
@@ -63,6 +68,7 @@ export function withStatus(status: RunStatus, now: string): Condition {
     $or: [
       newest({ state: { $in: ['refused', 'lapsed'] } }),
       newest({ state: 'granted', executeBy: { $lte: now } }),
+      newest({ state: 'invalidated', 'invalidation.cause.kind': { $ne: 'draft-changed' } }),
     ],
   };
   const filing = newest({ state: 'filing' });

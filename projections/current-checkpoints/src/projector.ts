@@ -60,18 +60,28 @@ export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
       const older = superseding(doc.approvals, asked.draftId, { newest: false });
       return { ...doc, approvals: [...older, { ...asked, state: 'pending', newest: true, decidedBy: [] }] };
     }),
-    ApprovalGranted: approving(({ grantedAt, executeBy, decidedBy, comment }, approval) => ({
+    ApprovalDelegated: approving(({ to, delegatedBy, delegatedAt, endsAt }, { delegations = [] }) => ({
+      delegations: [
+        ...delegations.filter((other) => other.to !== to),
+        { to, by: delegatedBy, at: delegatedAt, endsAt },
+      ],
+    })),
+    ApprovalEndorsed: approving(({ endorsedAt, decidedBy, ...rest }, { endorsements = [], ...approval }) => ({
+      decidedBy: [...approval.decidedBy, decidedBy],
+      endorsements: [...endorsements, { by: decidedBy, at: endorsedAt, ...signature(rest) }],
+    })),
+    ApprovalGranted: approving(({ grantedAt, executeBy, decidedBy, ...rest }, approval) => ({
       state: 'granted',
       decidedBy: [...approval.decidedBy, decidedBy],
       decidedAt: grantedAt,
-      ...(comment !== undefined && { comment }),
+      ...signature(rest),
       executeBy,
     })),
-    ApprovalDenied: approving(({ deniedAt, decidedBy, comment }, approval) => ({
+    ApprovalDenied: approving(({ deniedAt, decidedBy, ...rest }, approval) => ({
       state: 'denied',
       decidedBy: [...approval.decidedBy, decidedBy],
       decidedAt: deniedAt,
-      ...(comment !== undefined && { comment }),
+      ...signature(rest),
     })),
     ApprovalWithdrawn: approving(({ because, withdrawnBy, reason, withdrawnAt }) => ({
       state: 'withdrawn',
@@ -122,6 +132,10 @@ function superseding(approvals: Approval[], draftId: string, change: Partial<App
       ...((state === 'pending' || state === 'granted') && { state: closed[state] }),
     };
   });
+}
+
+function signature({ delegatedBy, comment }: { delegatedBy?: string; comment?: string }) {
+  return { ...(delegatedBy !== undefined && { delegatedBy }), ...(comment !== undefined && { comment }) };
 }
 
 type ApprovalData = Extract<RunEvent, { data: { approvalId: string } }>['data'];

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
-import { changed, digest, people, salted, seconds, tenant } from '#libs/domain/examples';
+import { changed, digest, people, salted, seconds, standings, tenant } from '#libs/domain/examples';
 import { type RunCommand, type RunState, approvalStatus, runStatus, runStream } from '#libs/domain/runs';
 import { ProjectionRunner, ReadModelUnavailable, compareWithFold } from '#libs/projecting';
 import {
@@ -154,7 +154,7 @@ describe('lists of runs', () => {
         const runId = randomUUID();
         const filing = { tenant, approvalId: `${runId}.1` };
         const later: RunCommand[] = [
-          { type: 'StartFiling', ...filing, at: seconds(610) },
+          { type: 'StartFiling', ...filing, standings, at: seconds(610) },
           { type: 'RefuseFiling', ...filing, code: 'already-filed', at: seconds(620) },
         ];
         const commands = [...grantedCommands(runId), ...later].slice(0, cut + 2);

@@ -1,4 +1,4 @@
-import { type Page, type PageRequest, type Stores, type View, Views } from '#libs/projecting';
+import { InvalidCursor, type Page, type PageRequest, type Stores, type View, Views } from '#libs/projecting';
 import type { Checkpoint } from './document.js';
 import { type PresentedRun, type RunStatus, present, withStatus } from './present.js';
 import { currentCheckpoints } from './projector.js';
@@ -9,9 +9,24 @@ export interface RunFilters {
   readonly customerId?: string | undefined;
   /** Runs changed at this time or later, ISO 8601 in UTC with milliseconds. */
   readonly updatedSince?: string | undefined;
+}
+
+/** Which approvals are wanted: those of runs that match, and of each run those that pass. */
+export interface ApprovalsWanted {
   readonly runId?: string | undefined;
-  /** Runs with an approval that can be decided. */
-  readonly pendingApproval?: boolean | undefined;
+  /** What must hold of an approval as it is stored. */
+  readonly stored: Readonly<Record<string, unknown>>;
+  /** What must hold of it that only shows once it is opened. */
+  readonly passes: (approval: PresentedApproval, run: PresentedRun) => boolean;
+  /** Runs about this customer are left out. */
+  readonly notAbout: readonly string[];
+}
+
+export type PresentedApproval = PresentedRun['approvals'][number];
+
+export interface ApprovalOfRun {
+  readonly run: PresentedRun;
+  readonly approval: PresentedApproval;
 }
 
 /** What the caller may see at all: one tenant, and within it all customers or one. */
@@ -52,7 +67,7 @@ export class CheckpointQueries {
   /** @throws InvalidCursor, ReadModelUnavailable */
   async list(
     viewer: Viewer,
-    { status, phase, customerId, updatedSince, runId, pendingApproval }: RunFilters,
+    { status, phase, customerId, updatedSince }: RunFilters,
     page: PageRequest,
     now: string,
   ): Promise<Page<PresentedRun>> {
@@ -62,12 +77,84 @@ export class CheckpointQueries {
       phase !== undefined && { phase },
       updatedSince !== undefined && { updatedAt: { $gte: updatedSince } },
       status !== undefined && withStatus(status, now),
-      runId !== undefined && { runId },
-      pendingApproval === true && {
-        approvals: { $elemMatch: { newest: true, state: 'pending', expiresAt: { $gt: now } } },
-      },
     ].filter((condition) => condition !== false);
     const { items, ...rest } = await this.views.page(viewer.tenant, conditions, page);
     return { ...rest, items: items.map((view) => present(view, now)) };
   }
+
+  /**
+   * Approvals, those of the newest run first and of one run in the order in which they were asked for. Full pages,
+   * but for one that ends after so many runs without a hit; whoever follows the cursor misses none.
+   *
+   * @throws InvalidCursor, ReadModelUnavailable
+   */
+  async approvals(
+    { tenant }: Viewer,
+    { runId, stored, passes, notAbout }: ApprovalsWanted,
+    { limit, cursor }: PageRequest,
+    now: string,
+  ): Promise<Page<ApprovalOfRun>> {
+    const from = cursor === undefined ? undefined : placeOf(cursor);
+    const about = [
+      { approvals: { $elemMatch: stored } },
+      ...(runId === undefined ? [] : [{ runId }]),
+      ...(notAbout.length > 0 ? [{ customerId: { $nin: notAbout } }] : []),
+    ];
+    const items: (ApprovalOfRun & { place: Place })[] = [];
+    let reached: Place | undefined = from;
+    for (let pages = 0; pages < MOST_PAGES && items.length <= limit; pages += 1) {
+      const after = reached && { created: { $lte: BigInt(reached.created) } };
+      const page = await this.views.page(tenant, [...about, ...(after ? [after] : [])], {
+        limit: RUNS_AT_ONCE,
+      });
+      for (const view of page.items) {
+        const run = present(view, now);
+        const created = view.created.toString();
+        const past = reached?.created === created ? reached.past : 0;
+        run.approvals.forEach((approval, index) => {
+          if (index >= past && passes(approval, run))
+            items.push({ run, approval, place: { created, past: index + 1 } });
+        });
+        reached = { created, past: run.approvals.length };
+      }
+      if (page.nextCursor === null) return ended(items, limit, null);
+    }
+    return ended(items, limit, reached);
+  }
+
+  /** How many grants, of all tenants, are not executed: in time still, and too late. @throws ReadModelUnavailable */
+  async notExecuted(now: string): Promise<{ granted: number; lapsed: number }> {
+    const newest = (condition: object) =>
+      this.views.count({ approvals: { $elemMatch: { newest: true, state: 'granted', ...condition } } });
+    const [granted, lapsed] = [{ executeBy: { $gt: now } }, { executeBy: { $lte: now } }];
+    return { granted: await newest(granted), lapsed: await newest(lapsed) };
+  }
+}
+
+const RUNS_AT_ONCE = 50;
+const MOST_PAGES = 20;
+
+/** After so many approvals of the run whose first event has this position. */
+interface Place {
+  readonly created: string;
+  readonly past: number;
+}
+
+function ended(
+  items: readonly (ApprovalOfRun & { place: Place })[],
+  limit: number,
+  reached: Place | null | undefined,
+): Page<ApprovalOfRun> {
+  const shown = items.slice(0, limit);
+  const next = items.length > limit ? shown.at(-1)?.place : reached;
+  return {
+    items: shown.map(({ run, approval }) => ({ run, approval })),
+    nextCursor: next ? Buffer.from(`${next.created}.${next.past}`).toString('base64url') : null,
+  };
+}
+
+function placeOf(cursor: string): Place {
+  const [, created, past] = /^(\d{1,19})\.(\d{1,9})$/.exec(Buffer.from(cursor, 'base64url').toString()) ?? [];
+  if (created === undefined) throw new InvalidCursor('not a cursor that this list gave out');
+  return { created, past: Number(past) };
 }

@@ -18,8 +18,21 @@ export const notice = {
   lossDate: '2026-01-05',
   lossType: 'glass',
   description: 'A stone broke the windscreen.',
-  estimatedAmount: { amount: '410.00', currency: 'EUR' },
+  estimatedAmount: { amount: '410.00', currency: 'USD' },
 };
+
+/** Registers Dana up to 10,000 USD, and Sam, a supervisor without a limit, as acme has them. */
+export async function registerStaff(api: RunningApi): Promise<void> {
+  const authorityLimit = { amount: '10000.00', currency: 'USD' };
+  for (const [{ sub }, entry] of [
+    [sam, {}],
+    [dana, { authorityLimit }],
+  ] as const) {
+    const body = { roles: [sub === sam.sub ? 'supervisor' : 'adjuster'], active: true, ...entry };
+    const answer = await api.send('PUT', `/v1/staff/${sub}`, { as: sam, body });
+    if (answer.status !== 200) throw new Error(`${sub} is not registered: ${answer.text}`);
+  }
+}
 
 /** A run that a worker holds the lease of. */
 export interface HeldRun {
@@ -37,10 +50,17 @@ export async function heldRun(api: RunningApi, as: Caller = worker): Promise<Hel
 }
 
 /** A run whose draft `main` waits for its approval. */
-export async function waitingRun(api: RunningApi, as: Caller = worker, expiresInSeconds = 3600) {
+export async function waitingRun(
+  api: RunningApi,
+  as: Caller = worker,
+  expiresInSeconds = 3600,
+  amount = notice.estimatedAmount.amount,
+) {
   const run = await heldRun(api, as);
   const headers = run.lease;
-  await api.send('PUT', `${run.path}/drafts/main`, { as, headers, body: { kind: 'claim', content: notice } });
+  const content = { ...notice, estimatedAmount: { amount, currency: 'USD' } };
+  const draft = { kind: 'claim', content };
+  await api.send('PUT', `${run.path}/drafts/main`, { as, headers, body: draft });
   const body = {
     draftId: 'main',
     draftVersion: 1,

@@ -1,8 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { digestOf } from '#libs/canonical';
-import { changed, digest, lease, people, salted, seconds, tenant } from '#libs/domain/examples';
+import {
+  changed,
+  digest,
+  lease,
+  people,
+  registerDana,
+  salted,
+  seconds,
+  standings,
+  tenant,
+} from '#libs/domain/examples';
 import { type RunCommand, runStream } from '#libs/domain/runs';
+import { type RegisterStaff, staffStream } from '#libs/domain/staff';
 import { RefusedCommand } from '#libs/event-store';
 import { OWNER } from './counter.js';
 import type { TestStores } from './stores.js';
@@ -52,21 +63,31 @@ export function grantedCommands(runId: string): RunCommand[] {
     expiresInSeconds: 3600,
   };
   const decided = { approvalId: `${runId}.1`, decision: 'grant' as const, digest, decidedBy: people.dana };
+  const standing = standings.dana;
   return [
     startRun(runId),
     takeLease(seconds(1)),
     { type: 'SaveDraft', draftId, content: salted, lease, at: seconds(20) },
     { type: 'RequestApproval', draftId, draftVersion: 1, ...asked, lease, at: seconds(30) },
-    { type: 'DecideApproval', ...decided, at: seconds(600) },
+    { type: 'DecideApproval', ...decided, standing, at: seconds(600) },
   ];
 }
 
-/** Sends them; the position is that of the grant. */
+/** Says who somebody is at work, past every policy. */
+export async function register({ log }: Pick<TestStores, 'log'>, command: RegisterStaff): Promise<void> {
+  const actor = { sub: command.registeredBy, roles: ['supervisor'], actFor: [] };
+  const context = { actor, commandId: randomUUID(), bodyDigest: 'test', at: command.at };
+  const call = { tenant, id: command.sub, context, command, creates: true, answer: () => undefined };
+  await log.handle(staffStream, call);
+}
+
+/** Registers Dana and sends them; the position is that of the grant. */
 export async function grantedRun(
   stores: TestStores,
   runId: string,
   customerId = OWNER,
 ): Promise<{ approvalId: string; position: bigint }> {
+  await register(stores, registerDana);
   let position = 0n;
   for (const granted of grantedCommands(runId)) {
     const command = granted.type === 'StartRun' ? { ...granted, customerId } : granted;
@@ -93,7 +114,7 @@ export const moves: fc.Arbitrary<Move[]> = fc.array(
     kind: fc.oneof(
       { weight: 20, arbitrary: kinds('RecordStep', 'SaveDraft', 'SaveWorkerState', 'EnterPhase') },
       { weight: 60, arbitrary: kinds('RequestApproval', 'DecideApproval', 'StartFiling') },
-      { weight: 15, arbitrary: kinds('NoteReceipt', 'RefuseFiling', 'WithdrawApproval') },
+      { weight: 15, arbitrary: kinds('NoteReceipt', 'RefuseFiling', 'WithdrawApproval', 'DelegateApproval') },
       { weight: 2, arbitrary: kinds('CompleteRun', 'FailRun', 'CancelRun') },
     ),
     pick: fc.nat(11),
@@ -120,17 +141,33 @@ export function commandOf({ kind, pick }: Move, runId: string, at: string): RunC
     case 'RequestApproval': {
       const asked = { summary: 's', basedOn: [], requestedBy: people.assistant, expiresInSeconds: 600 };
       const draftVersion = pick < 9 ? 1 : 2;
-      return { type: kind, draftId, draftVersion, ...asked, executeWithinSeconds: 300, ...worker };
+      const twoPersonLimit = { amount: pick % 3 ? '5000' : '1', currency: 'USD' };
+      return {
+        type: kind,
+        draftId,
+        draftVersion,
+        ...asked,
+        twoPersonLimit,
+        executeWithinSeconds: 300,
+        ...worker,
+      };
     }
     case 'DecideApproval': {
       const decision = pick % 5 === 0 ? 'deny' : 'grant';
       const shown = pick < 9 ? digest : digestOf(changed);
-      return { type: kind, approvalId, decision, digest: shown, decidedBy: people.dana, comment: 'c', at };
+      const by = pick % 4 === 1 ? 'sam' : 'dana';
+      const signed = { decidedBy: people[by], standing: standings[by], comment: 'c' };
+      return { type: kind, approvalId, decision, digest: shown, ...signed, at };
+    }
+    case 'DelegateApproval': {
+      const to = pick % 2 ? 'dana' : 'alex';
+      const lent = { delegatedBy: people.sam, standing: standings.sam, expiresInSeconds: 60 + pick };
+      return { type: kind, approvalId, to, ...lent, at };
     }
     case 'WithdrawApproval':
       return { type: kind, approvalId, withdrawnBy: people.assistant, at };
     case 'StartFiling':
-      return { type: kind, tenant, approvalId, at };
+      return { type: kind, tenant, approvalId, standings: pick % 4 ? standings : {}, at };
     case 'NoteReceipt':
       return { type: kind, approvalId, receiptNumber: `R-${pick % 3}`, filedAt: at, at };
     case 'RefuseFiling':

@@ -142,6 +142,19 @@ export class Server {
     return (method, path, body, headers) => call(method, `${this.url}${path}`, { token, body, headers });
   }
 
+  /** Registers Dana, an adjuster up to 20,000 USD, and Sam, a supervisor. */
+  async registerStaff(): Promise<void> {
+    const sam = await this.as('supervisor', { sub: 'sam' });
+    const authorityLimit = { amount: '20000.00', currency: 'USD' };
+    for (const [sub, entry] of Object.entries({
+      dana: { roles: ['adjuster'], authorityLimit },
+      sam: { roles: ['supervisor'] },
+    })) {
+      const { status, body } = await sam('PUT', `/v1/staff/${sub}`, { ...entry, active: true });
+      if (status !== 200) throw new Error(`${sub} is not registered: ${JSON.stringify(body)}`);
+    }
+  }
+
   /** The settings by which another start comes back at the same addresses. */
   get ports(): Record<string, string> {
     return {

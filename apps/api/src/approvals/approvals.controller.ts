@@ -2,7 +2,8 @@ import { Controller } from '@nestjs/common';
 import { type Call as Of, Called } from '../calls.js';
 import { Dispatch } from '../dispatch.js';
 import { type Paging, Route } from '../routes.js';
-import { DecideApproval, ListApprovals, ReadApproval, WithdrawApproval } from './approvals.handlers.js';
+import { DecideApproval, DelegateApproval, WithdrawApproval } from './approvals.handlers.js';
+import { ListApprovals, type ListFilters, ReadApproval } from './approvals.queries.js';
 import * as of from './approvals.schemas.js';
 
 @Controller()
@@ -20,6 +21,17 @@ export class ApprovalsController {
     return this.dispatch.command(call, new DecideApproval(call));
   }
 
+  @Route('POST', '/v1/approvals/:approvalId/delegate', {
+    kind: 'command',
+    permit: 'approvals.delegate',
+    summary: 'Let somebody else decide an approval on one’s own authority, for a time',
+    body: of.delegateBody,
+    answer: of.delegated,
+  })
+  delegate(@Called() call: Of<of.DelegateBody>) {
+    return this.dispatch.command(call, new DelegateApproval(call));
+  }
+
   @Route('POST', '/v1/approvals/:approvalId/withdraw', {
     kind: 'command',
     permit: 'approvals.withdraw',
@@ -34,11 +46,11 @@ export class ApprovalsController {
   @Route('GET', '/v1/approvals', {
     kind: 'list',
     permit: 'approvals.list',
-    summary: 'Pending approvals that the caller may decide; never expired ones',
+    summary: 'Approvals that the caller may decide, never expired ones; or those granted and not executed',
     query: of.approvalQuery,
     answer: of.approvalPage,
   })
-  list(@Called() call: Of<undefined, Paging & { runId?: string }>) {
+  list(@Called() call: Of<undefined, Paging & ListFilters>) {
     return this.dispatch.list(call, 'current-checkpoints', new ListApprovals(call));
   }
 

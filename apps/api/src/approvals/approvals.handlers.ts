@@ -1,26 +1,15 @@
-import {
-  Command,
-  CommandHandler,
-  type ICommandHandler,
-  type IQueryHandler,
-  Query,
-  QueryHandler,
-} from '@nestjs/cqrs';
-import { CheckpointQueries, present, type PresentedRun } from '#projections/current-checkpoints';
-import type { Identity } from '#libs/access';
-import type { RunState } from '#libs/domain/runs';
-import type { Handled } from '#libs/event-store';
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { standingIn } from '#apps/platform';
+import { type RunState, signaturesOf } from '#libs/domain/runs';
+import type { Standing } from '#libs/domain/staff';
+import { EventStore, type Handled } from '#libs/event-store';
 import type { Call } from '../calls.js';
-import type { Read } from '../dispatch.js';
-import { notFound } from '../problems.js';
-import type { Paging } from '../routes.js';
-import { runFor } from '../runs/runs.queries.js';
 import { partyOf, Runs } from '../runs/runs.js';
-import type { DecisionBody, WithdrawBody } from './approvals.schemas.js';
+import type { DecisionBody, DelegateBody, WithdrawBody } from './approvals.schemas.js';
 
 interface Decided {
   approvalId: string;
-  status: 'granted' | 'denied';
+  status: 'endorsed' | 'granted' | 'denied';
   /** Signatures that are still missing. */
   remaining: number;
 }
@@ -33,21 +22,81 @@ export class DecideApproval extends Command<Handled<Decided>> {
 
 @CommandHandler(DecideApproval)
 export class DecideApprovalHandler implements ICommandHandler<DecideApproval> {
-  constructor(private readonly runs: Runs) {}
+  constructor(
+    private readonly runs: Runs,
+    private readonly store: EventStore,
+  ) {}
 
-  execute({ call }: DecideApproval) {
+  async execute({ call }: DecideApproval) {
     const { at, who, body } = call;
     const approvalId = call.param('approvalId');
-    const { customerId } = who;
-    const decidedBy = { ...partyOf(who), ...(customerId === undefined ? {} : { customerId }) };
-    const command = { type: 'DecideApproval', at, approvalId, decidedBy, ...body } as const;
-    return this.runs.handle(call, command, (run) => decided(run, approvalId));
+    const standing = (await standingIn(this.store, who)) ?? NONE;
+    const command = {
+      type: 'DecideApproval',
+      at,
+      approvalId,
+      decidedBy: deciderOf(call),
+      standing,
+      ...body,
+    } as const;
+    return this.runs.handle(call, command, (run) => decided(run, approvalId), { standing: standing.roles });
   }
 }
 
+/** Of whoever the register does not know: the policy refuses them, whatever the rule would say. */
+const NONE: Standing = { roles: [] };
+
+function deciderOf({ who }: Call) {
+  const { customerId } = who;
+  return { ...partyOf(who), ...(customerId === undefined ? {} : { customerId }) };
+}
+
 function decided(run: RunState, approvalId: string): Decided {
-  const status = run.approvals.get(approvalId)?.decision?.decision === 'grant' ? 'granted' : 'denied';
-  return { approvalId, status, remaining: 0 };
+  const approval = run.approvals.get(approvalId);
+  if (!approval) throw new Error('an approval that was decided is not in its run');
+  if (approval.decision?.decision === 'deny') return { approvalId, status: 'denied', remaining: 0 };
+  const remaining = approval.requires.signatures - signaturesOf(approval).length;
+  return { approvalId, status: remaining > 0 ? 'endorsed' : 'granted', remaining };
+}
+
+interface Delegated {
+  approvalId: string;
+  to: { sub: string };
+  endsAt: string;
+}
+
+export class DelegateApproval extends Command<Handled<Delegated>> {
+  constructor(readonly call: Call<DelegateBody>) {
+    super();
+  }
+}
+
+@CommandHandler(DelegateApproval)
+export class DelegateApprovalHandler implements ICommandHandler<DelegateApproval> {
+  constructor(
+    private readonly runs: Runs,
+    private readonly store: EventStore,
+  ) {}
+
+  async execute({ call }: DelegateApproval) {
+    const { at, who, body } = call;
+    const approvalId = call.param('approvalId');
+    const { to, expiresInSeconds } = body;
+    const standing = (await standingIn(this.store, who)) ?? NONE;
+    const asked = { to: to.sub, delegatedBy: deciderOf(call), standing, expiresInSeconds };
+    return this.runs.handle(
+      call,
+      { type: 'DelegateApproval', at, approvalId, ...asked },
+      (run) => ({ approvalId, to, endsAt: endOf(run, approvalId, to.sub) }),
+      { standing: standing.roles },
+    );
+  }
+}
+
+function endOf(run: RunState, approvalId: string, sub: string): string {
+  const delegation = run.approvals.get(approvalId)?.delegations?.find(({ to }) => to === sub);
+  if (!delegation) throw new Error('a delegation that was made is not in its run');
+  return delegation.endsAt;
 }
 
 export class WithdrawApproval extends Command<Handled<{ approvalId: string; status: 'withdrawn' }>> {
@@ -66,83 +115,4 @@ export class WithdrawApprovalHandler implements ICommandHandler<WithdrawApproval
     const command = { type: 'WithdrawApproval', at, approvalId, withdrawnBy: partyOf(who), ...body } as const;
     return this.runs.handle(call, command, () => ({ approvalId, status: 'withdrawn' as const }));
   }
-}
-
-type ShownApproval = ReturnType<typeof shown>;
-
-function shown(run: PresentedRun, approval: PresentedRun['approvals'][number]) {
-  const { runId, customerId } = run;
-  return { ...approval, runId, customerId };
-}
-
-export class ReadApproval extends Query<Read<ShownApproval & Record<string, unknown>>> {
-  constructor(readonly call: Call) {
-    super();
-  }
-}
-
-@QueryHandler(ReadApproval)
-export class ReadApprovalHandler implements IQueryHandler<ReadApproval> {
-  constructor(private readonly queries: CheckpointQueries) {}
-
-  async execute({ call }: ReadApproval) {
-    const view = await runFor(call, this.queries);
-    const run = present(view, call.at);
-    const approval = run.approvals.find(({ approvalId }) => approvalId === call.param('approvalId'));
-    if (!approval) throw notFound();
-    const { revision, position } = view;
-    const answer = { ...shown(run, approval), ...asShown(run, approval), revision: run.revision };
-    return { answer, revision, position };
-  }
-}
-
-/** What the approval was asked for: the draft, where it still has that version, and who decided what. */
-function asShown(
-  run: PresentedRun,
-  { draftId, draftVersion, decidedBy, decidedAt, status, comment }: PresentedRun['approvals'][number],
-) {
-  const draft = run.drafts.find((each) => each.draftId === draftId && each.draftVersion === draftVersion);
-  const decision = status === 'denied' ? 'deny' : 'grant';
-  const decisions = decidedBy.map(({ sub }) => ({
-    decision,
-    by: sub,
-    at: decidedAt,
-    ...(comment && { comment }),
-  }));
-  return { facts: [], decisions, ...(draft && { draft }) };
-}
-
-export class ListApprovals extends Query<{
-  items: ShownApproval[];
-  nextCursor: string | null;
-  serverTime: string;
-}> {
-  constructor(readonly call: Call<undefined, Paging & { runId?: string }>) {
-    super();
-  }
-}
-
-/** Pages are of runs; an item is one of their pending approvals, so that a page may hold more or fewer. */
-@QueryHandler(ListApprovals)
-export class ListApprovalsHandler implements IQueryHandler<ListApprovals> {
-  constructor(private readonly queries: CheckpointQueries) {}
-
-  async execute({ call }: ListApprovals) {
-    call.demand({});
-    const { who, at, query } = call;
-    const filters = { pendingApproval: true, runId: query.runId };
-    const { items, ...rest } = await this.queries.list({ tenant: who.tenant }, filters, query, at);
-    return { items: items.flatMap((run) => decidableBy(who, run)), ...rest, serverTime: at };
-  }
-}
-
-function decidableBy(who: Identity, run: PresentedRun): ShownApproval[] {
-  if (who.customerId === run.customerId) return [];
-  return run.approvals
-    .filter(({ status, requestedBy }) => status === 'pending' && !related(who, requestedBy))
-    .map((approval) => shown(run, approval));
-}
-
-function related(who: Identity, { sub, actFor }: { sub: string; actFor: string[] }): boolean {
-  return who.sub === sub || who.actFor.includes(sub) || actFor.includes(who.sub);
 }

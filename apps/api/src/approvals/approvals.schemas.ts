@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { subject } from '../routes.js';
 import { id, text } from '../runs/runs.schemas.js';
 
 export const decisionBody = z.strictObject({
@@ -11,8 +12,14 @@ export type DecisionBody = z.infer<typeof decisionBody>;
 export const withdrawBody = z.strictObject({ reason: text(2000) });
 export type WithdrawBody = z.infer<typeof withdrawBody>;
 
+export const delegateBody = z.strictObject({
+  to: z.strictObject({ sub: subject }),
+  expiresInSeconds: z.int().min(60).max(2_592_000).optional(),
+});
+export type DelegateBody = z.infer<typeof delegateBody>;
+
 export const approvalQuery = {
-  status: z.literal('pending').optional(),
+  status: z.enum(['pending', 'granted', 'lapsed']).default('pending'),
   role: z.enum(['adjuster', 'supervisor']).optional(),
   runId: id.optional(),
 };
@@ -22,8 +29,14 @@ const appended = { revision: z.string(), position: z.string() };
 
 export const decided = z.object({
   approvalId: z.string(),
-  status: z.enum(['granted', 'denied']),
+  status: z.enum(['endorsed', 'granted', 'denied']),
   remaining: z.int(),
+  ...appended,
+});
+export const delegated = z.object({
+  approvalId: z.string(),
+  to: z.object({ sub: z.string() }),
+  endsAt: at,
   ...appended,
 });
 export const withdrawn = z.object({ approvalId: z.string(), status: z.literal('withdrawn'), ...appended });
@@ -42,7 +55,9 @@ export const approvalView = z.looseObject({
   ...shown,
   draft: z.looseObject({}).optional(),
   facts: z.array(z.unknown()),
-  decisions: z.array(z.looseObject({ decision: z.string(), by: z.string(), at })),
+  decisions: z.array(
+    z.looseObject({ decision: z.string(), by: z.string(), at, delegatedBy: z.string().optional() }),
+  ),
 });
 export const approvalPage = z.object({
   items: z.array(z.looseObject(shown)),

@@ -9,6 +9,7 @@ import {
   notice,
   operator,
   otherWorker,
+  registerStaff,
   RunningApi,
   sam,
   stranger,
@@ -23,6 +24,7 @@ import { EventStore } from '#libs/event-store';
 let api: RunningApi;
 beforeAll(async () => {
   api = await RunningApi.start();
+  await registerStaff(api);
 });
 afterAll(() => api.close());
 

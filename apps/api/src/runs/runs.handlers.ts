@@ -109,8 +109,8 @@ export class RequestApprovalHandler implements ICommandHandler<RequestApproval> 
   ) {}
 
   execute({ call }: RequestApproval) {
-    const { executeWithinSeconds } = this.config;
-    const asked = { ...call.body, requestedBy: partyOf(call.who), executeWithinSeconds };
+    const { executeWithinSeconds, twoPersonLimit } = this.config;
+    const asked = { ...call.body, requestedBy: partyOf(call.who), executeWithinSeconds, twoPersonLimit };
     return this.runs.handle(call, { type: 'RequestApproval', ...byWorker(call), ...asked }, (run) => {
       const approval = run.approvals.get(draftOf(run, call.body.draftId).approvalId ?? '');
       if (!approval) throw new Error('an approval that was asked for is not in its run');

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { sha256 } from '#libs/canonical';
-import type { Identity } from '#libs/access';
+import type { Identity, Subject } from '#libs/access';
 import { type LeaseShown, type Party, type RunCommand, type RunState } from '#libs/domain/runs';
 import { type CommandContext, EventStore, type Handled } from '#libs/event-store';
 import type { Call } from '../calls.js';
@@ -14,11 +14,12 @@ export class Runs {
     private readonly limit: StateLimit,
   ) {}
 
-  /** Handles a command of the run that the path names. */
+  /** Handles a command of the run that the path names; `subject` is what the policy looks at beside the customer. */
   handle<Answer>(
     call: Call,
     command: RunCommand,
     answer: (run: RunState) => Answer,
+    subject: Subject = {},
   ): Promise<Handled<Answer>> {
     return this.store.handle(this.limit.kind, {
       tenant: call.who.tenant,
@@ -27,7 +28,7 @@ export class Runs {
       command,
       // People can always call off a run, also one of which nothing can be read any more.
       despiteUnopenable: command.type === 'CancelRun',
-      permit: (run) => call.judge({ customerId: run.started?.customerId }),
+      permit: (run) => call.judge({ ...subject, customerId: run.started?.customerId }),
       answer,
     });
   }

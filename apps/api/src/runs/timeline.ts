@@ -33,6 +33,9 @@ const words: Words = {
   DraftSaved: ({ draftId, draftVersion }) => `Version ${draftVersion} of the draft ${draftId} was saved.`,
   ApprovalRequested: ({ draftId, draftVersion, requestedBy, expiresAt }) =>
     `${requestedBy.sub} asked for an approval of version ${draftVersion} of the draft ${draftId}, until ${expiresAt}.`,
+  ApprovalDelegated: ({ delegatedBy, to, endsAt }) =>
+    `${delegatedBy.sub} let ${to} decide the approval on their authority, until ${endsAt}.`,
+  ApprovalEndorsed: ({ decidedBy }) => `${decidedBy.sub} gave the first of two signatures for the approval.`,
   ApprovalGranted: ({ decidedBy }) => `${decidedBy.sub} granted the approval.`,
   ApprovalDenied: ({ decidedBy }) => `${decidedBy.sub} denied the approval.`,
   ApprovalWithdrawn: ({ withdrawnBy, because }) =>
@@ -40,7 +43,9 @@ const words: Words = {
       ? 'The approval was withdrawn, since the run ended.'
       : `${withdrawnBy.sub} withdrew the approval.`,
   ApprovalInvalidated: ({ cause }) =>
-    `The approval became invalid: the draft has a version ${cause.draftVersion} since.`,
+    cause.kind === 'draft-changed'
+      ? `The approval became invalid: the draft has a version ${cause.draftVersion} since.`
+      : `The approval became invalid: ${cause.sub} may no longer decide it.`,
   WorkerStateSaved: () => 'The worker saved its state.',
   FilingStarted: ({ draftId }) => `Filing a claim from the draft ${draftId} started.`,
   ReceiptNoted: ({ receiptNumber }) => `The claim was filed; its receipt is ${receiptNumber}.`,

@@ -6,6 +6,8 @@ import type { LossRow } from './rows.js';
 export interface Cast {
   assistant: ApiClient;
   adjuster: ApiClient;
+  /** The second pair of eyes. */
+  supervisor: ApiClient;
 }
 
 /** What became of a row. */
@@ -78,9 +80,10 @@ export async function journey(row: LossRow, cast: Cast, acknowledged: Acknowledg
   });
   const approvalId = text(asked, 'approvalId');
   const decision = row.fraudReported ? 'deny' : 'grant';
-  await send(cast.adjuster, 'POST', `/v1/approvals/${approvalId}/decision`, 'decision', {
-    body: { decision, digest },
-  });
+  const decide = (by: ApiClient, name: string) =>
+    send(by, 'POST', `/v1/approvals/${approvalId}/decision`, name, { body: { decision, digest } });
+  const { remaining } = await decide(cast.adjuster, 'decision');
+  if (remaining === 1) await decide(cast.supervisor, 'second-decision');
   if (row.fraudReported) {
     await work('POST', 'complete', 'complete', { reason: 'denied' });
     return { runId, approvalId, digest };

@@ -150,11 +150,22 @@ async function keyedIn({ dataFolder }: ServerToUse): Promise<Keyed> {
 
 async function castFor({ url, dataFolder }: ServerToUse): Promise<Cast> {
   const issue = await tokenIssuer(Config.from({ ...process.env, WAYMARK_DATA: dataFolder }));
-  const client = async (role: 'assistant' | 'adjuster') => {
+  const client = async (role: 'assistant' | 'adjuster' | 'supervisor') => {
     const token = await issue({ role: [role], sub: `losses-${role}`, tenant: TENANT });
     return new ApiClient(url, token, PATIENCE_MS);
   };
-  return { assistant: await client('assistant'), adjuster: await client('adjuster') };
+  const supervisor = await client('supervisor');
+  await register(supervisor);
+  return { assistant: await client('assistant'), adjuster: await client('adjuster'), supervisor };
+}
+
+/** Who decides, in the register; said again, it is the same. */
+async function register(supervisor: ApiClient): Promise<void> {
+  const authorityLimit = { amount: '999999999999.99', currency: 'USD' };
+  for (const role of ['supervisor', 'adjuster']) {
+    const body = { roles: [role], active: true, ...(role === 'adjuster' && { authorityLimit }) };
+    await supervisor.call('PUT', `/v1/staff/losses-${role}`, { body });
+  }
 }
 
 async function runAll(rows: LossRow[], cast: Cast, acknowledged: Acknowledged) {

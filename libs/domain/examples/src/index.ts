@@ -4,7 +4,7 @@ import { receiptNumberOf, type ClaimCommand, type ClaimEvent } from '#libs/domai
 import { claimIdOf, type LossNotice, type SaltedNotice } from '#libs/domain/losses';
 import type { ProfileEvent } from '#libs/domain/profiles';
 import type { LeaseShown, Party, RunEvent } from '#libs/domain/runs';
-import type { RegisterStaff, StaffEvent } from '#libs/domain/staff';
+import type { RegisterStaff, StaffEvent, Standing } from '#libs/domain/staff';
 
 type EventNamed<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
 
@@ -14,6 +14,12 @@ export const people = {
   dana: { sub: 'dana', actFor: [] },
   sam: { sub: 'sam', actFor: [] },
 } satisfies Record<string, Party>;
+
+/** What the register says of the staff among them. */
+export const standings = {
+  dana: { roles: ['adjuster'], authorityLimit: { amount: '10000.00', currency: 'USD' } },
+  sam: { roles: ['supervisor'] },
+} satisfies Record<string, Standing>;
 
 export const tenant = 'acme';
 export const runId = '5f0c2a54-6d0e-4c8e-9d3b-3a1f5f1f0a01';

@@ -17,6 +17,7 @@ import {
   runId,
   salted,
   seconds,
+  standings,
 } from '#libs/domain/examples';
 import { digestOf } from '#libs/canonical';
 import { approvalStatus } from './approvals.js';
@@ -44,6 +45,7 @@ const grant: DecideApproval = {
   decision: 'grant',
   digest,
   decidedBy: people.dana,
+  standing: standings.dana,
   comment: 'Photos match the description.',
   at: seconds(600),
 };

@@ -1,32 +1,26 @@
 import { canonicalJson, digestOf } from '#libs/canonical';
-import { happened, refuse, type Refusal } from '#libs/decider';
-import type {
-  DecideApproval,
-  Outcome,
-  RequestApproval,
-  RunRefusal,
-  SaveDraft,
-  WithdrawApproval,
-} from './commands.js';
+import { covers, happened, refuse, type Refusal } from '#libs/decider';
+import type { Outcome, RequestApproval, RunRefusal, SaveDraft, WithdrawApproval } from './commands.js';
 import type { Party, RunEvent } from './events.js';
 import type { Approval, Draft, Run, RunState } from './state.js';
 import { later } from './time.js';
 
-export type ApprovalStatus = Approval['stage'] | 'expired' | 'lapsed';
+export type ApprovalStatus = Approval['stage'] | 'endorsed' | 'expired' | 'lapsed';
 
 const ONE_DAY = 86_400;
 /** Ending a run withdraws what is open in one append, which has to fit whatever else is in it. */
 const MOST_OPEN = 50;
 
 export function approvalStatus(approval: Approval, at: string): ApprovalStatus {
-  const { stage, superseded, expiresAt, executeBy = expiresAt } = approval;
+  const { stage, superseded, endorsements, expiresAt, executeBy = expiresAt } = approval;
   if (stage === 'pending' && (superseded || at >= expiresAt)) return 'expired';
+  if (stage === 'pending' && endorsements) return 'endorsed';
   if (stage === 'granted' && (superseded || at >= executeBy)) return 'lapsed';
   return stage;
 }
 
 export function isOpen(approval: Approval, at: string): boolean {
-  return ['pending', 'granted'].includes(approvalStatus(approval, at));
+  return ['pending', 'endorsed', 'granted'].includes(approvalStatus(approval, at));
 }
 
 /** The newest approval of a draft, the only one of it that can be open, filing or filed. */
@@ -81,6 +75,9 @@ export function requestApproval(command: RequestApproval, run: Run): Outcome {
   const open = [...run.approvals.values()].filter((each) => isOpen(each, command.at)).length;
   if (open >= MOST_OPEN)
     return refuse('too-many-approvals', `The run has ${open} open approvals.`, { limit: MOST_OPEN });
+  const { estimatedAmount: authority } = content.notice;
+  const { twoPersonLimit } = command;
+  const signatures = twoPersonLimit && !covers(twoPersonLimit, authority) ? (2 as const) : (1 as const);
   return [
     happened('ApprovalRequested', {
       approvalId: `${run.started.runId}.${run.approvals.size + 1}`,
@@ -90,7 +87,7 @@ export function requestApproval(command: RequestApproval, run: Run): Outcome {
       summary: command.summary,
       basedOn: command.basedOn,
       requestedBy: command.requestedBy,
-      requires: { signatures: 1 as const, authority: content.notice.estimatedAmount },
+      requires: { signatures, authority },
       executeWithinSeconds: command.executeWithinSeconds ?? ONE_DAY,
       requestedAt: command.at,
       expiresAt: later(command.at, command.expiresInSeconds),
@@ -98,39 +95,16 @@ export function requestApproval(command: RequestApproval, run: Run): Outcome {
   ];
 }
 
-export function decideApproval(command: DecideApproval, run: Run): Outcome {
-  const { approvalId, decision, digest, comment, at } = command;
-  const approval = run.approvals.get(approvalId);
-  if (!approval) return refuseUnknown(approvalId);
-  if (digest !== approval.digest)
-    return refuse('digest-mismatch', 'This is not the digest that the approval is for.', {
-      digest: approval.digest,
-    });
-  const { decision: taken } = approval;
-  const repeated = taken?.decision === decision && taken.decidedBy.sub === command.decidedBy.sub;
-  if (repeated && !hasFallen(approval)) return [];
-  const closed = refuseClosed(approval, at);
-  if (closed) return closed;
-  if (run.ended) return refuse('run-ended', `The run has ${run.ended.status}.`);
-  if (!fourEyes(command.decidedBy, approval, run))
-    return refuse('four-eyes', 'The requester, the customer and whoever acts for them cannot decide this.');
-  const decidedBy: Party = { sub: command.decidedBy.sub, actFor: command.decidedBy.actFor };
-  const made = { approvalId, digest, decidedBy, comment };
-  if (decision === 'deny') return [happened('ApprovalDenied', { ...made, deniedAt: at })];
-  const executeBy = later(at, approval.executeWithinSeconds);
-  return [happened('ApprovalGranted', { ...made, grantedAt: at, executeBy })];
-}
-
 export function refuseUnknown(approvalId: string): Refusal<RunRefusal> {
   return refuse('approval-unknown', `The run has no approval ${approvalId}.`, { approvalId });
 }
 
-function hasFallen({ stage }: Approval): boolean {
+export function hasFallen({ stage }: Approval): boolean {
   return stage === 'withdrawn' || stage === 'invalidated';
 }
 
 /** Why an approval can no longer be decided or withdrawn, or undefined while it is pending. */
-function refuseClosed(approval: Approval, at: string): Refusal<RunRefusal> | undefined {
+export function refuseClosed(approval: Approval, at: string): Refusal<RunRefusal> | undefined {
   const { decision, expiresAt } = approval;
   const fallen = refuseFallen(approval);
   if (fallen) return fallen;
@@ -158,19 +132,6 @@ export function refuseFallen({ withdrawal, invalidation }: Approval): Refusal<Ru
       at: invalidation.invalidatedAt,
     });
   return undefined;
-}
-
-/** Nobody decides who asked, is the customer, acts for either, or has either acting for them. */
-function fourEyes(decider: DecideApproval['decidedBy'], { requestedBy }: Approval, run: Run): boolean {
-  const { customerId, customer } = run.started;
-  const interested = [requestedBy, ...(customer ? [customer] : []), { sub: customerId, actFor: [] }];
-  return (
-    decider.customerId !== customerId &&
-    interested.every(
-      ({ sub, actFor }) =>
-        sub !== decider.sub && !decider.actFor.includes(sub) && !actFor.includes(decider.sub),
-    )
-  );
 }
 
 export function withdrawApproval(command: WithdrawApproval, run: Run): Outcome {

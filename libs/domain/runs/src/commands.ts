@@ -1,6 +1,7 @@
 import type { Json } from '#libs/canonical';
-import type { Refusal } from '#libs/decider';
+import type { Money, Refusal } from '#libs/decider';
 import type { SaltedNotice } from '#libs/domain/losses';
+import type { Standing } from '#libs/domain/staff';
 import type { Party, RunEvent } from './events.js';
 
 export const runRefusals = [
@@ -25,6 +26,7 @@ export const runRefusals = [
   'lease-required',
   'not-found',
   'not-permitted',
+  'over-authority',
   'payload-away',
   'payload-required',
   'run-ended',
@@ -122,16 +124,32 @@ export interface RequestApproval extends ByWorker {
   expiresInSeconds: number;
   /** From the grant; one day unless said otherwise. */
   executeWithinSeconds?: number;
+  /** Above it two different people must sign; nobody must without it. */
+  twoPersonLimit?: Money;
 }
+
+/** `customerId`, where the caller's token says they are a customer. */
+export type Decider = Party & { customerId?: string };
 
 export interface DecideApproval extends Timed {
   type: 'DecideApproval';
   approvalId: string;
   decision: 'grant' | 'deny';
   digest: string;
-  /** `customerId`, where the caller's token says they are a customer. */
-  decidedBy: Party & { customerId?: string };
+  decidedBy: Decider;
+  /** By token and register, as of now. */
+  standing: Standing;
   comment?: string;
+}
+
+export interface DelegateApproval extends Timed {
+  type: 'DelegateApproval';
+  approvalId: string;
+  to: string;
+  delegatedBy: Decider;
+  standing: Standing;
+  /** Until the approval expires unless said otherwise. */
+  expiresInSeconds?: number | undefined;
 }
 
 export interface WithdrawApproval extends Timed {
@@ -145,6 +163,8 @@ export interface StartFiling extends Timed {
   type: 'StartFiling';
   tenant: string;
   approvalId: string;
+  /** What the register says now of those on whose rights the grant rests; who is missing may not decide any more. */
+  standings: Readonly<Record<string, Standing>>;
 }
 
 export interface NoteReceipt extends Timed {
@@ -186,6 +206,7 @@ export type RunCommand =
   | TakeLease
   | WorkerCommand
   | DecideApproval
+  | DelegateApproval
   | WithdrawApproval
   | StartFiling
   | NoteReceipt

@@ -27,6 +27,13 @@ const step = {
   input: content.optional(),
 };
 
+const signed = {
+  decidedBy: party,
+  /** On whose authority, where not on their own. */
+  delegatedBy: subject.optional(),
+  comment: reason,
+};
+
 const ended = { reason, output: content.optional() };
 
 export const runEvents = {
@@ -95,18 +102,19 @@ export const runEvents = {
       expiresAt: at,
     })
     .describe('Somebody asked for a decision about one version of a draft.'),
+  ApprovalDelegated: z
+    .strictObject({ approvalId, to: subject, delegatedBy: party, delegatedAt: at, endsAt: at })
+    .describe(
+      'A supervisor let somebody else decide this approval on their authority, until an end of its own.',
+    ),
+  ApprovalEndorsed: z
+    .strictObject({ approvalId, digest, ...signed, endorsedAt: at })
+    .describe('One signature of the two that it needs was given.'),
   ApprovalGranted: z
-    .strictObject({
-      approvalId,
-      digest,
-      decidedBy: party,
-      comment: reason,
-      grantedAt: at,
-      executeBy: at,
-    })
+    .strictObject({ approvalId, digest, ...signed, grantedAt: at, executeBy: at })
     .describe('The approval was granted, to be executed before a deadline.'),
   ApprovalDenied: z
-    .strictObject({ approvalId, digest, decidedBy: party, comment: reason, deniedAt: at })
+    .strictObject({ approvalId, digest, ...signed, deniedAt: at })
     .describe('The approval was denied.'),
   ApprovalWithdrawn: z
     .strictObject({
@@ -122,10 +130,11 @@ export const runEvents = {
       approvalId,
       cause: z.discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('draft-changed'), draftVersion, digest }),
+        z.strictObject({ kind: z.literal('rights-changed'), sub: subject }),
       ]),
       invalidatedAt: at,
     })
-    .describe('What the approval was asked for changed before it was executed.'),
+    .describe('What the approval was asked for, or the right of a signer, changed before it was executed.'),
   WorkerStateSaved: z
     .strictObject({
       content: z.discriminatedUnion('kind', [

@@ -16,6 +16,7 @@ import {
   receiptNumber,
   runId,
   seconds,
+  standings,
   tenant,
 } from '#libs/domain/examples';
 import type { NoteReceipt, RefuseFiling, RunCommand, StartFiling } from './commands.js';
@@ -24,7 +25,7 @@ import { run } from './run.js';
 
 const { given } = specification(run, (actual, expected) => expect(actual).toStrictEqual(expected));
 
-const file: StartFiling = { type: 'StartFiling', tenant, approvalId, at: seconds(601) };
+const file: StartFiling = { type: 'StartFiling', tenant, approvalId, standings, at: seconds(601) };
 const note: NoteReceipt = {
   type: 'NoteReceipt',
   approvalId,
@@ -116,7 +117,7 @@ describe('StartFiling', () => {
     const history = after(
       grantedByDana,
       again,
-      { ...grant, decidedBy: people.dana, at: seconds(90_001) },
+      { ...grant, decidedBy: people.dana, standing: standings.dana, at: seconds(90_001) },
       { ...file, approvalId: second, at: seconds(90_002) },
     );
     expect(history.at(-1)).toMatchObject({ type: 'FilingStarted', data: { approvalId: second, claimId } });

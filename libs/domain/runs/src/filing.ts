@@ -1,15 +1,21 @@
 import { happened, refuse, type Refusal } from '#libs/decider';
 import { claimIdOf } from '#libs/domain/losses';
 import { approvalOf, approvalStatus, refuseFallen, refuseLapsed, refuseUnknown } from './approvals.js';
+import { lostRights } from './decisions.js';
 import type { NoteReceipt, Outcome, RefuseFiling, RunRefusal, StartFiling } from './commands.js';
 import type { Approval, Run } from './state.js';
 
-export function startFiling({ tenant, approvalId, at }: StartFiling, run: Run): Outcome {
+export function startFiling({ tenant, approvalId, standings, at }: StartFiling, run: Run): Outcome {
   const approval = run.approvals.get(approvalId);
   if (!approval) return refuseUnknown(approvalId);
   if (approval.filing) return [];
   const refusal = refuseExecution(approval, run, at);
   if (refusal) return refusal;
+  const sub = lostRights(approval, standings);
+  if (sub !== undefined) {
+    const cause = { kind: 'rights-changed' as const, sub };
+    return [happened('ApprovalInvalidated', { approvalId, cause, invalidatedAt: at })];
+  }
   const { draftId, draftVersion, digest } = approval;
   const claimId = claimIdOf(tenant, run.started.originRunId, draftId);
   return [happened('FilingStarted', { approvalId, draftId, draftVersion, digest, claimId, startedAt: at })];

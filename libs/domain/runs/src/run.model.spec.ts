@@ -1,6 +1,7 @@
 import { deepStrictEqual, ok } from 'node:assert/strict';
 import { isRefusal } from '#libs/decider';
 import { changed, customerId, lease, people, runId, salted, tenant } from '#libs/domain/examples';
+import type { Standing } from '#libs/domain/staff';
 import fc from 'fast-check';
 import type { LeaseShown, RunCommand, WorkerCommand } from './commands.js';
 import { runEvents, type RunEvent } from './events.js';
@@ -20,7 +21,11 @@ interface Move {
 const kinds: fc.WeightedArbitrary<RunCommand['type']>[] = [
   { weight: 15, arbitrary: fc.constantFrom('TakeLease', 'RecordStep', 'SaveWorkerState', 'EnterPhase') },
   { weight: 8, arbitrary: fc.constantFrom('StartRun', 'WithdrawApproval', 'SaveDraft') },
-  { weight: 60, arbitrary: fc.constantFrom('RequestApproval', 'DecideApproval', 'StartFiling') },
+  {
+    weight: 60,
+    arbitrary: fc.constantFrom('RequestApproval', 'DecideApproval', 'DecideApproval', 'StartFiling'),
+  },
+  { weight: 5, arbitrary: fc.constant('DelegateApproval') },
   { weight: 20, arbitrary: fc.constantFrom('SaveDraft', 'NoteReceipt', 'RefuseFiling') },
   { weight: 2, arbitrary: fc.constantFrom('CompleteRun', 'FailRun', 'CancelRun') },
 ];
@@ -40,6 +45,14 @@ const workers = ['intake-1', 'intake-2'];
 const drafts = ['collision', 'glass'];
 const notices = [salted, changed, { ...salted, salt: changed.salt }];
 const parties = [people.dana, people.sam, people.assistant, people.carol];
+const usd = (amount: string) => ({ amount, currency: 'USD' });
+
+/** Dana decides up to 1500 USD: the one notice of the two; the others all. */
+const rights: Record<string, Standing> = {
+  [people.dana.sub]: { roles: ['adjuster'], authorityLimit: usd('1500.00') },
+  ...Object.fromEntries(parties.slice(1).map(({ sub }) => [sub, { roles: ['supervisor'] }])),
+};
+const standingOf = ({ sub }: { sub: string }): Standing => rights[sub] ?? { roles: [] };
 
 function newest<T>(values: Iterable<T>, pick: number): T | undefined {
   const list = [...values];
@@ -89,17 +102,30 @@ function commandOf({ kind, pick, who, wrong }: Move, state: RunState, at: string
     case 'RequestApproval': {
       const draftVersion = (state.drafts.get(draftId)?.draftVersion ?? 1) - (wrong ? 1 : 0);
       const asked = { summary: 's', basedOn: [], requestedBy: people.assistant, expiresInSeconds: 600 };
-      return { type: kind, draftId, draftVersion, ...asked, executeWithinSeconds: 300, ...worker };
+      const twoPersonLimit = usd(pick % 3 ? '1700.00' : '1000.00');
+      return {
+        type: kind,
+        draftId,
+        draftVersion,
+        ...asked,
+        twoPersonLimit,
+        executeWithinSeconds: 300,
+        ...worker,
+      };
     }
     case 'DecideApproval': {
       const decision = pick % 5 === 0 ? 'deny' : 'grant';
       const digest = wrong ? lease.secretDigest : (approval?.digest ?? '');
-      return { type: kind, approvalId, decision, digest, decidedBy: party, at };
+      return { type: kind, approvalId, decision, digest, decidedBy: party, standing: standingOf(party), at };
+    }
+    case 'DelegateApproval': {
+      const lent = { to: people.dana.sub, delegatedBy: party, standing: standingOf(party) };
+      return { type: kind, approvalId, ...lent, expiresInSeconds: 60 * pick, at };
     }
     case 'WithdrawApproval':
       return { type: kind, approvalId, withdrawnBy: who % 2 ? people.assistant : party, at };
     case 'StartFiling':
-      return { type: kind, tenant, approvalId, at };
+      return { type: kind, tenant, approvalId, standings: wrong ? {} : rights, at };
     case 'NoteReceipt':
       return { type: kind, approvalId, receiptNumber: wrong ? 'R-2' : 'R-1', filedAt: at, at };
     case 'RefuseFiling':
@@ -127,11 +153,8 @@ function check(event: RunEvent, before: readonly RunEvent[], at: string): void {
   ok(!before.some(({ type }) => ['RunCompleted', 'RunFailed', 'RunCancelled'].includes(type)));
   if (event.type === 'FilingStarted') {
     const { approvalId, draftId, digest } = event.data;
-    deepStrictEqual(
-      about(approvalId).map(({ type }) => type),
-      ['ApprovalRequested', 'ApprovalGranted'],
-    );
-    const grant = about(approvalId)[1] as Of<'ApprovalGranted'>;
+    const grant = about(approvalId).at(-1) as Of<'ApprovalGranted'>;
+    deepStrictEqual(grant.type, 'ApprovalGranted');
     deepStrictEqual(grant.data.digest, digest);
     ok(at < grant.data.executeBy);
     deepStrictEqual(all('DraftSaved').findLast(({ data }) => data.draftId === draftId)?.data.digest, digest);
@@ -144,15 +167,28 @@ function check(event: RunEvent, before: readonly RunEvent[], at: string): void {
       [],
     );
   }
-  if (event.type === 'ApprovalGranted' || event.type === 'ApprovalDenied') {
+  if (
+    event.type === 'ApprovalEndorsed' ||
+    event.type === 'ApprovalGranted' ||
+    event.type === 'ApprovalDenied'
+  ) {
     const asked = about(event.data.approvalId);
-    deepStrictEqual(
-      asked.map(({ type }) => type),
-      ['ApprovalRequested'],
-    );
-    const { draftId, expiresAt, requestedBy } = (asked[0] as Of<'ApprovalRequested'>).data;
+    const { draftId, expiresAt, requestedBy, requires } = (asked[0] as Of<'ApprovalRequested'>).data;
     ok(at < expiresAt);
-    ok(![requestedBy.sub, people.carol.sub].includes(event.data.decidedBy.sub));
+    const { decidedBy, delegatedBy } = event.data;
+    const lent = asked.filter((each): each is Of<'ApprovalDelegated'> => each.type === 'ApprovalDelegated');
+    const endorsed = asked.filter((each): each is Of<'ApprovalEndorsed'> => each.type === 'ApprovalEndorsed');
+    deepStrictEqual(asked.length, 1 + lent.length + endorsed.length);
+    const behind = [event, ...endorsed].flatMap(({ data }) =>
+      [data.decidedBy.sub, data.delegatedBy ?? []].flat(),
+    );
+    deepStrictEqual(new Set(behind).size, behind.length);
+    ok(!behind.some((sub) => [requestedBy.sub, people.carol.sub].includes(sub)));
+    const small = requires.authority.amount === '1250.00';
+    ok(delegatedBy === undefined ? small || decidedBy.sub !== people.dana.sub : !small);
+    if (delegatedBy !== undefined)
+      ok(lent.some(({ data }) => data.delegatedBy.sub === delegatedBy && at < data.endsAt));
+    if (event.type === 'ApprovalGranted') deepStrictEqual(endorsed.length + 1, requires.signatures);
     const requests = all('ApprovalRequested').filter(({ data }) => data.draftId === draftId);
     deepStrictEqual(requests.at(-1)?.data.approvalId, event.data.approvalId);
   }

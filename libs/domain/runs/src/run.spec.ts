@@ -14,6 +14,7 @@ import {
   people,
   runId,
   seconds,
+  standings,
   startedRun,
 } from '#libs/domain/examples';
 import type { CancelRun, CompleteRun, FailRun, RunCommand, StartRun } from './commands.js';
@@ -154,14 +155,14 @@ describe('an ended run', () => {
         .state()
         .approvals.get(approvalId)?.digest ?? '';
     given(...ended)
-      .when({ ...decision, digest, decidedBy: people.dana, at: seconds(600) })
+      .when({ ...decision, digest, decidedBy: people.dana, standing: standings.dana, at: seconds(600) })
       .thenRefused('run-ended');
     given(...ended)
       .when({ type: 'WithdrawApproval', approvalId, withdrawnBy: people.assistant, at: seconds(600) })
       .thenRefused('run-ended');
     const granted = [...grantedByDana, { ...cancelled, data: { cancelledAt: seconds(90_000) } } as RunEvent];
     given(...granted)
-      .when({ type: 'StartFiling', tenant: 'acme', approvalId, at: seconds(601) })
+      .when({ type: 'StartFiling', tenant: 'acme', approvalId, standings, at: seconds(601) })
       .thenRefused('run-ended');
   });
 });

@@ -2,7 +2,6 @@ import { happened, refuse, type Decider } from '#libs/decider';
 import {
   approvalOf,
   approvalStatus,
-  decideApproval,
   requestApproval,
   saveDraft,
   withdrawApproval,
@@ -18,6 +17,7 @@ import type {
   StartRun,
   WorkerCommand,
 } from './commands.js';
+import { decideApproval, delegateApproval } from './decisions.js';
 import { runEvents, type RunEvent } from './events.js';
 import { noteReceipt, refuseFiling, refuseWhileFiling, startFiling } from './filing.js';
 import { evolve, initialState, load, save, type Run, type RunState } from './state.js';
@@ -34,6 +34,7 @@ const rules: { [Type in Exclude<RunCommand['type'], 'StartRun'>]: Rule<CommandOf
   SaveDraft: byWorker(saveDraft),
   RequestApproval: byWorker(requestApproval),
   DecideApproval: decideApproval,
+  DelegateApproval: delegateApproval,
   WithdrawApproval: withdrawApproval,
   StartFiling: startFiling,
   NoteReceipt: noteReceipt,
@@ -94,12 +95,15 @@ export type RunStatus =
 /** From the record and the time of asking; of each draft only the newest approval counts. */
 export function runStatus(run: RunState, at: string): RunStatus {
   if (run.ended) return run.ended.status;
-  const newest = [...run.drafts.values()].map((draft) => approvalOf(run, draft));
-  const found = new Set(newest.map((approval) => approval && approvalStatus(approval, at)));
-  if (found.has('refused') || found.has('lapsed')) return 'needs-attention';
+  const newest = [...run.drafts.values()].flatMap((draft) => approvalOf(run, draft) ?? []);
+  const found = new Set(newest.map((approval) => approvalStatus(approval, at)));
+  const recheckFailed = newest.some(
+    ({ invalidation }) => (invalidation?.cause.kind ?? 'draft-changed') !== 'draft-changed',
+  );
+  if (recheckFailed || found.has('refused') || found.has('lapsed')) return 'needs-attention';
   if (found.has('filing')) return 'filing';
   if (found.has('granted')) return 'approved';
-  return found.has('pending') ? 'waiting' : 'open';
+  return found.has('pending') || found.has('endorsed') ? 'waiting' : 'open';
 }
 
 export const run: Decider<RunState, RunCommand, RunEvent, RunRefusal> = { initialState, evolve, decide };
@@ -109,7 +113,7 @@ export const runStream = {
   dataKind: 'run' as const,
   decider: run,
   events: runEvents,
-  foldVersion: 2,
+  foldVersion: 3,
   customerOf(state: RunState, newEvents: readonly RunEvent[]): string {
     const started = newEvents.find((event) => event.type === 'RunStarted');
     const customerId = started?.data.customerId ?? state.started?.customerId;

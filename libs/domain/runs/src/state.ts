@@ -19,11 +19,22 @@ export interface Draft extends DataOf<'DraftSaved'> {
   approvalId?: string;
 }
 
+export interface Signature {
+  decidedBy: Party;
+  /** On whose authority, where not on their own. */
+  delegatedBy?: string;
+  comment?: string;
+  decidedAt: string;
+}
+
 export interface Approval extends DataOf<'ApprovalRequested'> {
   stage: 'pending' | 'granted' | 'denied' | 'withdrawn' | 'invalidated' | 'filing' | 'filed' | 'refused';
   /** A newer version or a newer approval of its draft stands: it is no longer open, whatever the time. */
   superseded: boolean;
-  decision?: { decision: 'grant' | 'deny'; decidedBy: Party; comment?: string; decidedAt: string };
+  /** The signatures before the one that decided. */
+  endorsements?: Signature[];
+  delegations?: Omit<DataOf<'ApprovalDelegated'>, 'approvalId'>[];
+  decision?: Signature & { decision: 'grant' | 'deny' };
   executeBy?: string;
   withdrawal?: Omit<DataOf<'ApprovalWithdrawn'>, 'approvalId'>;
   invalidation?: Omit<DataOf<'ApprovalInvalidated'>, 'approvalId'>;
@@ -69,17 +80,22 @@ export const folds: Folds = {
     if (draft) draft.approvalId = data.approvalId;
     state.approvals.set(data.approvalId, { ...data, stage: 'pending', superseded: false });
   },
-  ApprovalGranted: (state, { approvalId, decidedBy, comment, grantedAt, executeBy }) => {
-    const decision = { decision: 'grant' as const, decidedBy, ...(comment !== undefined && { comment }) };
-    change(state, approvalId, {
-      stage: 'granted',
-      decision: { ...decision, decidedAt: grantedAt },
-      executeBy,
-    });
+  ApprovalDelegated: (state, { approvalId, ...delegation }) => {
+    const others = approvalIn(state, approvalId).delegations?.filter(({ to }) => to !== delegation.to) ?? [];
+    change(state, approvalId, { delegations: [...others, delegation] });
   },
-  ApprovalDenied: (state, { approvalId, decidedBy, comment, deniedAt }) => {
-    const decision = { decision: 'deny' as const, decidedBy, ...(comment !== undefined && { comment }) };
-    change(state, approvalId, { stage: 'denied', decision: { ...decision, decidedAt: deniedAt } });
+  ApprovalEndorsed: (state, data) => {
+    const { endorsements = [] } = approvalIn(state, data.approvalId);
+    change(state, data.approvalId, { endorsements: [...endorsements, signature(data, data.endorsedAt)] });
+  },
+  ApprovalGranted: (state, data) => {
+    const { approvalId, grantedAt, executeBy } = data;
+    const decision = { decision: 'grant' as const, ...signature(data, grantedAt) };
+    change(state, approvalId, { stage: 'granted', decision, executeBy });
+  },
+  ApprovalDenied: (state, data) => {
+    const decision = { decision: 'deny' as const, ...signature(data, data.deniedAt) };
+    change(state, data.approvalId, { stage: 'denied', decision });
   },
   ApprovalWithdrawn: (state, { approvalId, ...withdrawal }) =>
     change(state, approvalId, { stage: 'withdrawn', withdrawal }),
@@ -125,10 +141,26 @@ function supersede(state: RunState, draftId: string): { approvalId?: string } {
   return approvalId === undefined ? {} : { approvalId };
 }
 
-function change(state: RunState, approvalId: string, changes: Partial<Approval>): void {
+function signature(
+  { decidedBy, delegatedBy, comment }: Omit<Signature, 'decidedAt'>,
+  decidedAt: string,
+): Signature {
+  return {
+    decidedBy,
+    ...(delegatedBy !== undefined && { delegatedBy }),
+    ...(comment !== undefined && { comment }),
+    decidedAt,
+  };
+}
+
+function approvalIn(state: RunState, approvalId: string): Approval {
   const approval = state.approvals.get(approvalId);
   if (!approval) throw new Error(`the run has no approval ${approvalId}`);
-  Object.assign(approval, changes);
+  return approval;
+}
+
+function change(state: RunState, approvalId: string, changes: Partial<Approval>): void {
+  Object.assign(approvalIn(state, approvalId), changes);
 }
 
 function end(

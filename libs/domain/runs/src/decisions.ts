@@ -1,0 +1,144 @@
+import { happened, refuse, type Money, type Refusal } from '#libs/decider';
+import { hasAuthority, type Standing } from '#libs/domain/staff';
+import { hasFallen, refuseClosed, refuseUnknown } from './approvals.js';
+import type { DecideApproval, Decider, DelegateApproval, Outcome, RunRefusal } from './commands.js';
+import type { Party } from './events.js';
+import type { Approval, Run, Signature } from './state.js';
+import { later } from './time.js';
+
+export function decideApproval(command: DecideApproval, run: Run): Outcome {
+  const { approvalId, decision, digest, decidedBy, standing, comment, at } = command;
+  const approval = run.approvals.get(approvalId);
+  if (!approval) return refuseUnknown(approvalId);
+  if (digest !== approval.digest)
+    return refuse('digest-mismatch', 'This is not the digest that the approval is for.', {
+      digest: approval.digest,
+    });
+  if (isRepeated(approval, decision, decidedBy.sub) && !hasFallen(approval)) return [];
+  const closed = refuseClosed(approval, at) ?? refuseEnded(run);
+  if (closed) return closed;
+  const { authority, signatures } = approval.requires;
+  const own = hasAuthority(standing, authority);
+  const delegatedBy = own ? undefined : delegatorOf(approval, decidedBy.sub, at);
+  if (!fourEyes(decidedBy, approval, run) || signedBefore(approval, decidedBy, delegatedBy))
+    return refuseFourEyes();
+  if (!own && delegatedBy === undefined) return refuseAuthority(standing, authority);
+  const made = { approvalId, digest, decidedBy: partyOf(decidedBy), delegatedBy, comment };
+  if (decision === 'deny') return [happened('ApprovalDenied', { ...made, deniedAt: at })];
+  if (signaturesOf(approval).length + 1 < signatures)
+    return [happened('ApprovalEndorsed', { ...made, endorsedAt: at })];
+  const executeBy = later(at, approval.executeWithinSeconds);
+  return [happened('ApprovalGranted', { ...made, grantedAt: at, executeBy })];
+}
+
+function isRepeated(
+  { decision: taken, endorsements = [] }: Approval,
+  decision: string,
+  sub: string,
+): boolean {
+  if (taken?.decision !== decision) return false;
+  const signers = decision === 'grant' ? [...endorsements, taken] : [taken];
+  return signers.some(({ decidedBy }) => decidedBy.sub === sub);
+}
+
+export function delegateApproval(command: DelegateApproval, run: Run): Outcome {
+  const { approvalId, to, delegatedBy, standing, expiresInSeconds, at } = command;
+  const approval = run.approvals.get(approvalId);
+  if (!approval) return refuseUnknown(approvalId);
+  const closed = refuseClosed(approval, at) ?? refuseEnded(run);
+  if (closed) return closed;
+  if (!standing.roles.includes('supervisor'))
+    return refuse('not-permitted', 'Only a supervisor delegates a decision.');
+  const delegate = { sub: to, actFor: [] };
+  const independent = fourEyes(delegatedBy, approval, run) && fourEyes(delegate, approval, run);
+  if (!independent || to === delegatedBy.sub) return refuseFourEyes();
+  const { authority } = approval.requires;
+  if (!hasAuthority(standing, authority)) return refuseAuthority(standing, authority);
+  const asked = expiresInSeconds === undefined ? approval.expiresAt : later(at, expiresInSeconds);
+  const endsAt = asked < approval.expiresAt ? asked : approval.expiresAt;
+  const standingOne = approval.delegations?.find((each) => each.to === to);
+  if (standingOne?.endsAt === endsAt && standingOne.delegatedBy.sub === delegatedBy.sub) return [];
+  const made = { approvalId, to, delegatedBy: partyOf(delegatedBy), delegatedAt: at, endsAt };
+  return [happened('ApprovalDelegated', made)];
+}
+
+function delegatorOf({ delegations = [] }: Approval, sub: string, at: string): string | undefined {
+  return delegations.find(({ to, endsAt }) => to === sub && at < endsAt)?.delegatedBy.sub;
+}
+
+/** In the order in which they were given. */
+export function signaturesOf({ endorsements = [], decision }: Approval): Signature[] {
+  return decision?.decision === 'grant' ? [...endorsements, decision] : endorsements;
+}
+
+/** Everybody whose rights a grant rests on. */
+export function signersOf(approval: Approval): string[] {
+  const subjects = signaturesOf(approval).flatMap(({ decidedBy, delegatedBy }) => [
+    decidedBy.sub,
+    delegatedBy,
+  ]);
+  return [...new Set(subjects.filter((sub) => sub !== undefined))];
+}
+
+/**
+ * The first on whose rights the grant rests and who has them no longer. An amount that cannot be opened any more is
+ * compared with nothing: neither can the draft, and filing ends at that.
+ */
+export function lostRights(
+  approval: Approval,
+  standings: Readonly<Record<string, Standing>>,
+): string | undefined {
+  const { authority } = approval.requires;
+  const opened = typeof authority.amount === 'string';
+  for (const { decidedBy, delegatedBy } of signaturesOf(approval)) {
+    const own = standings[decidedBy.sub];
+    if (!own) return decidedBy.sub;
+    const behind = delegatedBy === undefined ? own : standings[delegatedBy];
+    if (!behind || (opened && !hasAuthority(behind, authority))) return delegatedBy ?? decidedBy.sub;
+    if (delegatedBy !== undefined && !behind.roles.includes('supervisor')) return delegatedBy;
+  }
+  return undefined;
+}
+
+/** Nobody decides who asked, is the customer, acts for either, or has either acting for them. */
+function fourEyes(decider: Decider, { requestedBy }: Approval, run: Run): boolean {
+  const { customerId, customer } = run.started;
+  const interested = [requestedBy, ...(customer ? [customer] : []), { sub: customerId, actFor: [] }];
+  return decider.customerId !== customerId && !interested.some((party) => related(decider, party));
+}
+
+/** One pair of eyes is not two: neither the same person, nor whoever acts for them, nor one authority used twice. */
+function signedBefore(approval: Approval, decider: Party, delegatedBy: string | undefined): boolean {
+  return signaturesOf(approval).some(
+    (signature) =>
+      related(decider, signature.decidedBy) ||
+      [decider.sub, delegatedBy].includes(signature.delegatedBy ?? '') ||
+      delegatedBy === signature.decidedBy.sub,
+  );
+}
+
+function related(one: Party, other: Party): boolean {
+  return one.sub === other.sub || one.actFor.includes(other.sub) || other.actFor.includes(one.sub);
+}
+
+function partyOf({ sub, actFor }: Decider): Party {
+  return { sub, actFor };
+}
+
+function refuseEnded({ ended }: Run): Refusal<RunRefusal> | undefined {
+  return ended && refuse('run-ended', `The run has ${ended.status}.`);
+}
+
+function refuseFourEyes(): Refusal<RunRefusal> {
+  return refuse(
+    'four-eyes',
+    'The requester, the customer, whoever acts for them, and whoever signed already cannot sign this.',
+  );
+}
+
+function refuseAuthority({ authorityLimit }: Standing, amount: Money): Refusal<RunRefusal> {
+  return refuse('over-authority', 'The amount is above what you may decide.', {
+    limit: authorityLimit ?? null,
+    amount,
+  });
+}
