@@ -132,14 +132,17 @@ class Worker {
   /** A step's event as it is stored, so that the raw floor appends as many bytes. */
   async storedEvent(client: EventStoreDBClient): Promise<{ data: object; metadata: object }> {
     await this.step();
-    for await (const { event } of client.readStream(`run-${this.tenant}.${this.runId}`, {
+    const last = client.readStream(`run-${this.tenant}.${this.runId}`, {
       direction: 'backwards',
       fromRevision: 'end',
       maxCount: 1,
-    })) {
-      if (event) return { data: event.data as object, metadata: event.metadata as object };
-    }
-    throw new Error('the step was not stored');
+    });
+    let stored: { data: object; metadata: object } | undefined;
+    // Read to its end: the client waits for a read that was left before it lets itself be disposed of.
+    for await (const { event } of last)
+      if (event) stored = { data: event.data as object, metadata: event.metadata as object };
+    if (!stored) throw new Error('the step was not stored');
+    return stored;
   }
 }
 
