@@ -5,6 +5,7 @@ import { EventStore, type Handled } from '#libs/event-store';
 import type { Call } from './calls.js';
 import { keyReused, Problem } from './problems.js';
 import type { Paging } from './routes.js';
+import { Turns } from './turns.js';
 
 /** What a query answers: how it looks, and how far in the log it looks. */
 export interface Read<Answer> {
@@ -16,6 +17,8 @@ export interface Read<Answer> {
 
 export type Answered<Answer> = Answer & { revision: string; position: string };
 
+/** As many as are worked on in about the time in which the event store answers what was sent before. */
+const BEGUN_IN_A_TURN = 12;
 const ONE_SECOND = { 'retry-after': '1' };
 
 /**
@@ -26,6 +29,7 @@ const ONE_SECOND = { 'retry-after': '1' };
 export class Dispatch {
   /** Digests of the bodies of the commands that run in this process, by command id. */
   private readonly inFlight = new Map<string, string>();
+  private readonly turns = new Turns(BEGUN_IN_A_TURN);
   private head = 0n;
 
   constructor(
@@ -91,6 +95,7 @@ export class Dispatch {
     if (this.inFlight.size >= this.config.commandsAtOnce) throw overloaded();
     this.inFlight.set(commandId, bodyDigest);
     try {
+      await this.turns.next();
       return await work();
     } finally {
       this.inFlight.delete(commandId);

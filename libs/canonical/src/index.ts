@@ -34,5 +34,5 @@ const NAMESPACE = '8f9a2f0e-3c0b-5d9e-9a51-0f6a7c1b2d34';
  * as canonical JSON: `derivedId('a', 'bc')` and `derivedId('ab', 'c')` differ.
  */
 export function derivedId(...parts: string[]): string {
-  return v5(JSON.stringify(parts), NAMESPACE);
+  return v5(Buffer.from(JSON.stringify(parts)), NAMESPACE);
 }

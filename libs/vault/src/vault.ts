@@ -98,7 +98,7 @@ export class Vault {
     const hmac = (purpose: string, text: string) =>
       createHmac('sha256', key).update(`${purpose}\0${text}`).digest('hex');
     const namespace = createHmac('sha256', key).update('waymark ids').digest().subarray(0, 16);
-    const id = (...parts: string[]) => v5(JSON.stringify(parts), namespace);
+    const id = (...parts: string[]) => v5(Buffer.from(JSON.stringify(parts)), namespace);
     const keys: TenantKeys = { hmac, id };
     this.tenants.set(tenant, keys);
     return keys;
