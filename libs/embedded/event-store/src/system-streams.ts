@@ -149,7 +149,16 @@ export class SystemStreams {
     this.advance(Infinity);
     if (this.following) return;
     this.following = true;
-    this.store.watch(undefined, () => this.advance(Infinity));
+    const unwatch = this.store.watch(undefined, () => {
+      try {
+        this.advance(Infinity);
+      } catch {
+        // Commits must not fail of it: who reads a system stream next meets the same error, and all are woken for that.
+        unwatch();
+        this.following = false;
+        for (const { wakes } of this.streams.values()) wakes.forEach((wake) => wake());
+      }
+    });
   }
 
   private advance(limit: number): void {

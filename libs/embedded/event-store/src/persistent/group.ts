@@ -151,8 +151,7 @@ export class Group {
         if (moved) await nextTurn();
         else await this.bell.rung();
       } catch (error) {
-        // What cannot be read is told to every client; the next one to come has it tried again.
-        for (const client of this.clients) client.drop(failureOf(error));
+        this.dropAll(error);
         await nextTurn();
       }
     }
@@ -164,12 +163,15 @@ export class Group {
       for (const entry of this.parked.take()) this.retries.push(messageOf(entry, undefined, entry.number));
     const { readBatchSize, historyBufferSize, resolveLinks } = this.config.settings;
     if (this.fresh.length >= (this.strategy.letsPass ? historyBufferSize : readBatchSize)) return false;
-    const { events, examined } = this.source.page(readBatchSize);
-    for (const { place, event } of events) {
-      this.open.add(place);
-      this.fresh.push(messageOf(resolve(this.store, event, resolveLinks), place, undefined));
-    }
-    if (examined > events.length) this.note(examined - events.length);
+    const { events, examined, skipped, upTo } = this.source.page(readBatchSize);
+    const messages = events.map(({ place, event }) =>
+      messageOf(resolve(this.store, event, resolveLinks), place, undefined),
+    );
+    // Only now: what could not be resolved has not been taken and comes again.
+    this.source.pass(upTo);
+    for (const { place } of events) this.open.add(place);
+    this.fresh.push(...messages);
+    if (skipped > 0) this.note(skipped);
     return examined > 0;
   }
 
@@ -256,7 +258,8 @@ export class Group {
   private complete(message: Message): void {
     if (message.place !== undefined) this.open.delete(message.place);
     this.note(1);
-    if (message.parked !== undefined) this.parked.done(message.parked).catch(unlessUnwritable);
+    if (message.parked !== undefined)
+      this.parked.done(message.parked).catch((error: unknown) => this.excuse(error));
   }
 
   /** Section 6.4: at the upper bound at once, else after a time if the lower bound is reached by then. */
@@ -287,8 +290,21 @@ export class Group {
       await this.checkpoints.write(place);
     } catch (error) {
       this.sinceCheckpoint += count;
-      unlessUnwritable(error);
+      this.excuse(error);
     }
+  }
+
+  /**
+   * That the store cannot write is told to whoever appends, and makes what is kept here only older than it might be.
+   * Anything else is told to every client.
+   */
+  private excuse(error: unknown): void {
+    if (!(error instanceof LogUnwritable)) this.dropAll(error);
+  }
+
+  /** The next client to come has it tried again. */
+  private dropAll(error: unknown): void {
+    for (const client of this.clients) client.drop(failureOf(error));
   }
 }
 
@@ -296,9 +312,4 @@ function messageOf(resolved: Resolved, place: number | undefined, parked: number
   const { event, link } = resolved;
   const identified: StoredEvent = (link ?? event)!;
   return { event, link, key: identified.idKey, place, parked, retries: 0, sentAt: 0, dueAt: 0 };
-}
-
-/** That the store cannot write is told to whoever appends; what is kept here is then only older than it might be. */
-function unlessUnwritable(error: unknown): void {
-  if (!(error instanceof LogUnwritable)) throw error;
 }

@@ -112,14 +112,11 @@ export class ParkedStream {
     const stream = readable(this.store, this.name);
     if (!stream || this.next >= this.until) return [];
     const entries = pageOf(this.store, stream, this.next, 'forwards', Math.min(PAGE, this.until - this.next));
+    const replayed = entries
+      .map((entry) => ({ ...resolve(this.store, entry, true), number: entry.revision }))
+      .filter(({ event }) => event !== undefined);
     this.next = (entries.at(-1)?.revision ?? this.until - 1) + 1;
-    const replayed: Replayed[] = [];
-    for (const entry of entries) {
-      const resolved = resolve(this.store, entry, true);
-      if (!resolved.event) continue;
-      this.open.add(entry.revision);
-      replayed.push({ ...resolved, number: entry.revision });
-    }
+    for (const { number } of replayed) this.open.add(number);
     return replayed;
   }
 

@@ -11,7 +11,17 @@ export interface Placed {
   readonly event: StoredEvent;
 }
 
-/** What a group reads: a cursor over what is durable and visible, moved only by taking a page. */
+/** What lies next. `upTo` is the last place looked at, wanted or not. */
+export interface SourcePage {
+  readonly events: readonly Placed[];
+  /** Events looked at: 0 at the end. */
+  readonly examined: number;
+  /** Of these, those that readers see and that are not wanted. */
+  readonly skipped: number;
+  readonly upTo: number;
+}
+
+/** What a group reads: a cursor over what is durable and visible, moved only by `pass`. */
 export class GroupSource {
   private readonly all: boolean;
   private readonly filter: EventFilter | undefined;
@@ -19,7 +29,6 @@ export class GroupSource {
   constructor(
     private readonly store: EventStore,
     private readonly config: GroupConfig,
-    /** The place from which the next page begins. */
     private next: number,
   ) {
     this.all = config.stream === ALL_STREAM;
@@ -45,34 +54,38 @@ export class GroupSource {
     return watch(this.store, this.all ? undefined : this.config.stream, wake);
   }
 
-  /** The next events that are wanted, and how many were looked at for them: 0 at the end. */
-  page(limit: number): { events: Placed[]; examined: number } {
+  /** The next events that are wanted. Throws, and so may be asked again, where what is stored cannot be read. */
+  page(limit: number): SourcePage {
     return this.all ? this.allPage(limit) : this.streamPage(limit);
   }
 
-  private allPage(limit: number): { events: Placed[]; examined: number } {
+  /** Moves on: the next page begins after that place. */
+  pass(upTo: number): void {
+    this.next = upTo + 1;
+  }
+
+  private allPage(limit: number): SourcePage {
     const page = this.store.reader.allPage(this.next, 'forwards', limit);
-    const last = page.at(-1);
-    if (last) this.next = last.position + 1;
+    const upTo = page.at(-1)?.position ?? this.passed;
     // What groups of all write for themselves does not count, or a group would be busy with its own checkpoints.
     const visible = page.filter(isInAll);
     const events = visible
       .filter((event) => !this.filter || this.filter(event))
       .map((event) => ({ place: event.position, event }));
-    return { events, examined: visible.length };
+    return { events, examined: page.length, skipped: visible.length - events.length, upTo };
   }
 
-  private streamPage(limit: number): { events: Placed[]; examined: number } {
+  private streamPage(limit: number): SourcePage {
     const { stream: name } = this.config;
     const stream = readable(this.store, name);
-    if (!stream || this.store.isTombstoned(name)) return { events: [], examined: 0 };
+    if (!stream || this.store.isTombstoned(name))
+      return { events: [], examined: 0, skipped: 0, upTo: this.passed };
     const window = new StreamWindow(this.store, name);
     const page = pageOf(this.store, stream, Math.max(this.next, window.first), 'forwards', limit);
-    const last = page.at(-1);
-    if (last) this.next = last.revision + 1;
+    const upTo = page.at(-1)?.revision ?? this.passed;
     const events = page
       .filter((event) => window.shows(event))
       .map((event) => ({ place: event.revision, event }));
-    return { events, examined: page.length };
+    return { events, examined: page.length, skipped: page.length - events.length, upTo };
   }
 }
