@@ -3,6 +3,7 @@ import { ApiModule, createHttpApp } from '#apps/api';
 import { createLog, StoresModule } from '#apps/platform';
 import type { Config } from '#apps/settings';
 import { BackgroundModule } from './background.js';
+import { openDataFolder } from './data-folder.js';
 import type { Service } from './service.js';
 
 @Module({})
@@ -10,6 +11,7 @@ class WaymarkModule {}
 
 /** The API, listening, with the projections and the reactions in a thread beside it. */
 export async function startApp(config: Config): Promise<Service<{ url: string }>> {
+  await openDataFolder(config.dataFolder);
   const log = createLog(config);
   const imports = [StoresModule.with(config, log), ApiModule, BackgroundModule];
   const app = await createHttpApp({ module: WaymarkModule, imports }, { log });

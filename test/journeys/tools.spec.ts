@@ -1,0 +1,89 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readdirSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { openDataFolder } from '#apps/waymark';
+import { Installation } from '#test/support';
+
+/** Real processes take their time on a busy machine. */
+jest.setTimeout(120_000);
+
+const NOBODY = 'http://127.0.0.1:1';
+const HEAD =
+  'policy_number,incident_date,incident_type,incident_severity,witnesses,total_claim_amount,fraud_reported';
+
+describe('the tools', () => {
+  let installation: Installation;
+  let losses: string;
+  beforeAll(async () => {
+    installation = await Installation.create();
+    await openDataFolder(installation.data);
+    losses = join(installation.data, 'losses.csv');
+    const rows = Array.from(
+      { length: 400 },
+      (_, at) => `P-${at},2015-01-20,Vehicle Theft,Total Loss,1,${900 + at},N`,
+    );
+    writeFileSync(losses, [HEAD, ...rows, ''].join('\n'));
+  });
+  afterAll(() => installation.remove());
+
+  it('say that no server answers where WAYMARK_URL points, and what an address is', async () => {
+    const tools = [['demo'], ['losses', losses]];
+    const nobody = await Promise.all(tools.map((args) => installation.run(args, { WAYMARK_URL: NOBODY })));
+    for (const { status, out, err } of nobody) {
+      expect(status).toBe(1);
+      expect(out).not.toContain('books balance');
+      expect(err).toMatch(
+        /^waymark: no server answers at http:\/\/127\.0\.0\.1:1 \(.*\): start one with `npm start`, or set WAYMARK_URL\n$/,
+      );
+    }
+    const nonsense = await Promise.all(
+      tools.map((args) => installation.run(args, { WAYMARK_URL: 'nonsense' })),
+    );
+    const line = 'waymark: WAYMARK_URL is "nonsense"; expected: an address such as http://127.0.0.1:3000\n';
+    expect(nonsense.map(({ status, err }) => [status, err])).toEqual(tools.map(() => [1, line]));
+  });
+
+  it('losses: a Ctrl-C ends the server of its own, and leaves nothing behind', async () => {
+    const temporary = join(installation.data, 'temporary');
+    mkdirSync(temporary);
+    const journal = join(installation.data, 'journal');
+    writeFileSync(journal, '');
+    const watcher = watch(journal);
+    const begun = once(watcher, 'change');
+    const child = spawn(process.execPath, [installation.program, 'losses', losses, '--journal', journal], {
+      env: installation.environment({ WAYMARK_URL: '', TMPDIR: temporary }),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const closed = once(child, 'close') as Promise<[number | null]>;
+    const said = text(child.stdout);
+    child.stderr.resume();
+    await begun;
+    watcher.close();
+    expect(readdirSync(temporary)).toEqual([expect.stringMatching(/^waymark-losses-/)]);
+    child.kill('SIGINT');
+    expect((await closed)[0]).toBe(130);
+    expect(await said).not.toContain('books');
+    expect(readdirSync(temporary)).toEqual([]);
+  });
+});
+
+describe('an app that runs alone', () => {
+  it('refuses a data folder whose keys are gone, and makes no others', async () => {
+    const installation = await Installation.create();
+    const { ready } = await installation.engines([]);
+    const keys = join(installation.data, 'keys');
+    rmSync(keys, { recursive: true });
+    const engines = { WAYMARK_EVENTSTORE_URL: ready.eventStoreUrl!, WAYMARK_MONGODB_URL: ready.mongoUrl! };
+    expect(await installation.run(['app'], engines)).toEqual({
+      status: 1,
+      out: '',
+      err:
+        `waymark: the keys of the data folder ${installation.data} cannot be used: ` +
+        `${join(keys, 'master.key')} is missing: restore the folder of keys from its backup\n`,
+    });
+    expect(existsSync(keys)).toBe(false);
+    await installation.remove();
+  });
+});
