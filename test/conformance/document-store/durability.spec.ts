@@ -160,7 +160,7 @@ embedded('after a crash', () => {
 /** Writers keep what was acknowledged; the process is killed after so many acknowledgements. */
 async function killUnderLoad(round: number): Promise<void> {
   const { url, kill } = await serve();
-  const client = await MongoClient.connect(url, { retryWrites: false, serverSelectionTimeoutMS: 300 });
+  const client = await MongoClient.connect(url, { retryWrites: false, serverSelectionTimeoutMS: 3_000 });
   const db = client.db('load');
   const [left, right, bulk] = ['left', 'right', 'bulk'].map((name) => db.collection<Numbered>(name));
   await bulk?.createIndex({ group: 1, n: -1 });

@@ -1,8 +1,9 @@
 import { StoreError, writeConflict } from './errors.js';
 import type { PlainDocument } from './bson/encode.js';
 import type { Value } from './bson/values.js';
-import { Catalogue, type Collection } from './storage/catalogue.js';
+import { Catalogue, type Collection, type Index } from './storage/catalogue.js';
 import { Cursors } from './storage/cursors.js';
+import { expiryBatch, removeOlder } from './storage/expiry.js';
 import { Layer, type View } from './storage/layers.js';
 import { Locks, Sessions, Transaction, type Session } from './storage/sessions.js';
 import { Storage } from './storage/storage.js';
@@ -57,7 +58,9 @@ export class Engine {
     this.sessions = new Sessions(this.storage);
     this.users = new Users(this.storage);
     this.timer = setInterval(() => {
-      this.expire().catch((error) => onNotice(`expiry failed: ${String(error)}`));
+      this.expiring ??= this.expire(Date.now())
+        .catch((error) => onNotice(`expiry failed: ${String(error)}`))
+        .finally(() => (this.expiring = undefined));
     }, 5_000);
     this.timer.unref();
   }
@@ -70,16 +73,44 @@ export class Engine {
 
   private sweptAt = 0;
 
-  private async expire(): Promise<void> {
-    const now = Date.now();
+  private expiring: Promise<void> | undefined;
+  /** Documents removed because their time was over, since the store was opened. */
+  expired = 0;
+
+  /**
+   * Ends what has outlived its time at `now`: transactions, sessions, cursors, documents by their TTL indexes. Runs
+   * every five seconds; a reader that must not see an expired document earlier says so in its filter.
+   */
+  async expire(now: number): Promise<void> {
     this.sessions.expire(now);
     this.cursors.expire(now);
+    for (const collection of this.catalogue.all())
+      for (const index of collection.indexes)
+        if (index.expireAfterSeconds !== undefined)
+          await this.removeExpired(collection, index, now - index.expireAfterSeconds * 1_000);
     if (now - this.sweptAt < 600_000) return;
     this.sweptAt = now;
     const old = this.sessions.sweep(this.storage.latest, now);
     if (old.isEmpty) return;
     this.storage.merge(old);
     await this.storage.durable();
+  }
+
+  private async removeExpired(collection: Collection, index: Index, before: number): Promise<void> {
+    const isThere = (): boolean => this.catalogue.get(collection.namespace) === collection;
+    const remove = function* (this: Engine): Work<number> {
+      if (!isThere()) return 0;
+      const unit = new Unit(this.storage.latest, this.catalogue, this.locks.claim);
+      const removed = yield* removeOlder(unit, collection, index, new Date(before));
+      this.storage.merge(unit.layer);
+      return removed;
+    }.bind(this);
+    for (let more = true; more && !this.closing;) {
+      const removed = await this.writer.run(remove);
+      await this.storage.durable();
+      this.expired += removed;
+      more = removed === expiryBatch;
+    }
   }
 
   beginTransaction(session: Session, number: bigint): Transaction {
@@ -162,9 +193,13 @@ export class Engine {
     return result;
   }
 
+  private closing = false;
+
   async close(): Promise<void> {
+    this.closing = true;
     clearInterval(this.timer);
     this.sessions.abortAll();
+    await this.expiring;
     this.cursors.clear();
     await this.writer.run(() => atOnce(() => undefined));
     await this.storage.close();

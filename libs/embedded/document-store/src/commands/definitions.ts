@@ -1,33 +1,18 @@
-import { StoreError, notSupported } from '../errors.js';
+import { StoreError } from '../errors.js';
 import { encodePlain, Raw, toValue } from '../bson/encode.js';
 import * as options from '../bson/options.js';
-import { toDouble } from '../bson/numbers.js';
-import {
-  BsonType,
-  documentValue,
-  field,
-  fieldsOf,
-  isNumber,
-  textOf,
-  valueBytes,
-  type Value,
-} from '../bson/values.js';
+import { BsonType, documentValue, field, fieldsOf, textOf, valueBytes, type Value } from '../bson/values.js';
 import type { Engine, Reply, Request } from '../engine.js';
 import { compileFilter } from '../query/match.js';
 import { find } from '../query/find.js';
 import { sameKey } from '../query/planner.js';
-import {
-  indexFields,
-  noOptions,
-  type Collection,
-  type Index,
-  type IndexDefinition,
-} from '../storage/catalogue.js';
+import { noOptions, type Collection, type Index, type IndexDefinition } from '../storage/catalogue.js';
 import type { Layer } from '../storage/layers.js';
 import { Unit } from '../storage/unit.js';
 import { atOnce, type Work } from '../work.js';
 import type { Command } from './dispatch.js';
 import { authorize, mayRead } from './users.js';
+import { definitionOf, exists, expiryIn } from './index-definitions.js';
 import { validatorOf } from './validators.js';
 import { emptyDocument, namespaceOf } from './writes.js';
 
@@ -61,17 +46,36 @@ function create(engine: Engine, request: Request): Promise<Reply> {
   );
 }
 
-/** Changes the validator; documents that are there are not looked at. */
+/** Changes the validator, without a look at documents that are there, or when those of an index expire. */
 function collMod(engine: Engine, request: Request): Promise<Reply> {
   const namespace = namespaceOf(request);
+  const index = options.document(request.command, 'index');
   return engine.define((layer) =>
     atOnce((): Reply => {
       const collection = engine.catalogue.get(namespace);
       if (!collection) throw new StoreError(26, `ns does not exist: ${namespace}`);
+      const changed = index && withExpiry(collection, index);
       engine.catalogue.replaceOptions(collection, optionsOf(request.command, collection.options), layer);
-      return { ok: 1 };
+      if (!changed) return { ok: 1 };
+      engine.catalogue.replaceIndexes(collection, changed.indexes, layer);
+      return { ...changed.answer, ok: 1 };
     }),
   );
+}
+
+/** The indexes with a new time to live of the one that is named or whose key is given. */
+function withExpiry(collection: Collection, asked: Value) {
+  const wanted = options.present(asked, 'name') ?? options.present(asked, 'keyPattern') ?? none('index.name');
+  const found = indexesMeant(collection, wanted)[0];
+  if (!found || found.fields.length > 1)
+    throw new StoreError(72, 'a time to live is for an index of one field');
+  const before = found.expireAfterSeconds;
+  const after = expiryIn(asked) ?? none('index.expireAfterSeconds');
+  const indexes = collection.indexes.map((index) =>
+    index === found ? { ...index, expireAfterSeconds: after } : index,
+  );
+  const old = before === undefined ? {} : { expireAfterSeconds_old: BigInt(before) };
+  return { indexes, answer: { ...old, expireAfterSeconds_new: BigInt(after) } };
 }
 
 /** A collection takes another name, in this database or another; with `dropTarget` it takes the place of what is there. */
@@ -126,52 +130,6 @@ async function dropDatabase(engine: Engine, { database }: Request): Promise<Repl
   );
   await engine.catalogue.free(collections.flatMap(tablesOf));
   return { dropped: database, ok: 1 };
-}
-
-/** Checks an index as asked for. What MongoDB has and this store does not is refused by name. */
-function definitionOf(asked: Value): IndexDefinition {
-  const key = options.document(asked, 'key');
-  const name = options.text(asked, 'name');
-  if (!key || !name) throw new StoreError(9, 'an index needs a key and a name');
-  for (const { name: option } of fieldsOf(asked))
-    if (!['key', 'name', 'unique', 'sparse', 'v', 'background', 'ns'].includes(option))
-      throw notSupported(`index option '${option}'`);
-  const fields = fieldsOf(key);
-  if (fields.length === 0 || fields.length > 31) throw new StoreError(67, 'an index has 1 to 31 fields');
-  for (const field of fields) {
-    if (field.type === BsonType.string) throw notSupported(`a ${textOf(field)} index`);
-    if (field.name.split('.').some((part) => part.startsWith('$')))
-      throw field.name.endsWith('$**')
-        ? notSupported('a wildcard index')
-        : new StoreError(67, `invalid field name '${field.name}'`);
-    if (field.name.split('.').includes(''))
-      throw new StoreError(67, `Index keys cannot contain an empty field: '${field.name}'`);
-    if (field.name.split('.').some((part) => /^\d+$/.test(part)))
-      throw notSupported(`an index on an array position ('${field.name}')`);
-    if (!isNumber(field) || !(Math.abs(toDouble(field)) > 0))
-      throw new StoreError(67, 'Values in the index key pattern must be nonzero numbers');
-  }
-  const unique = options.flag(asked, 'unique') === true;
-  return { name, key, fields: indexFields(key), unique, sparse: options.flag(asked, 'sparse') === true };
-}
-
-/** True when the index is there already; 85 or 86 when another stands in its way. */
-function exists(collection: Collection, asked: IndexDefinition): boolean {
-  const named = collection.indexes.find(({ name }) => name === asked.name);
-  const keyed = collection.indexes.find(({ key }) => sameKey(key, asked.key));
-  if (keyed?.name === '_id_' && keyed.fields.length === 1) return true;
-  if (named && !sameKey(named.key, asked.key))
-    throw new StoreError(86, `An existing index has the same name as the requested index: ${asked.name}`);
-  if (!keyed) return false;
-  const same = keyed.unique === asked.unique && keyed.sparse === asked.sparse;
-  if (keyed.name !== asked.name)
-    throw new StoreError(85, `Index already exists with a different name: ${keyed.name}`);
-  if (!same)
-    throw new StoreError(
-      85,
-      `An equivalent index already exists with the same name but different options: ${asked.name}`,
-    );
-  return true;
 }
 
 /** Builds the entries of a new index from every document; a duplicate gives up the whole command. */
@@ -266,12 +224,14 @@ function listIndexes(engine: Engine, request: Request): Reply {
   const namespace = namespaceOf(request);
   const collection = engine.catalogue.get(namespace);
   if (!collection) throw new StoreError(26, `ns does not exist: ${namespace}`);
-  const firstBatch = collection.indexes.map(({ key, name, unique, sparse }) => ({
+  const firstBatch = collection.indexes.map(({ key, name, unique, sparse, partial, expireAfterSeconds }) => ({
     v: 2,
     key: new Raw(key),
     name,
     ...(unique && name !== '_id_' ? { unique } : {}),
     ...(sparse ? { sparse } : {}),
+    ...(partial ? { partialFilterExpression: new Raw(partial.filter) } : {}),
+    ...(expireAfterSeconds === undefined ? {} : { expireAfterSeconds }),
   }));
   return { cursor: { id: 0n, ns: namespace, firstBatch }, ok: 1 };
 }
@@ -321,7 +281,7 @@ function listDatabases(engine: Engine, { command, peer }: Request): Reply {
 
 export const definitionCommands: Readonly<Record<string, Command>> = {
   create: { fields: 'validator validationLevel validationAction', needs: 'write', run: create },
-  collMod: { fields: 'validator validationLevel validationAction', needs: 'root', run: collMod },
+  collMod: { fields: 'validator validationLevel validationAction index', needs: 'root', run: collMod },
   renameCollection: { fields: 'to dropTarget', needs: 'session', run: renameCollection },
   drop: { fields: '', needs: 'write', run: drop },
   dropDatabase: { fields: '', needs: 'root', run: dropDatabase },

@@ -2,8 +2,7 @@ import { StoreError } from '../errors.js';
 import type { PlainDocument } from '../bson/encode.js';
 import type { Engine, Reply, Request } from '../engine.js';
 import { find } from '../query/find.js';
-import { recordKey, type Index } from '../storage/catalogue.js';
-import { hasNone, indexKeys } from '../storage/index-keys.js';
+import { keysKept, recordKey, type Index } from '../storage/catalogue.js';
 import type { View } from '../storage/layers.js';
 import type { Work } from '../work.js';
 import type { Command } from './dispatch.js';
@@ -27,8 +26,7 @@ async function validate(engine: Engine, request: Request): Promise<Reply> {
       }
       nrecords++;
       for (const index of collection.indexes) {
-        const keys = indexKeys(index.fields, document.bytes);
-        if (index.sparse && hasNone(keys)) continue;
+        const keys = keysKept(index, document.bytes, { mask: 0 });
         expected.set(index, (expected.get(index) ?? 0) + keys.length);
         for (const { key } of keys)
           if (!holds(view, index, key, document.record))

@@ -1,6 +1,7 @@
 import { truth } from '../bson/options.js';
 import { keyOf, nullRank } from '../bson/order.js';
-import { BsonType, field, fieldsOf, type Field, type Value } from '../bson/values.js';
+import { toDouble } from '../bson/numbers.js';
+import { BsonType, field, fieldsOf, isNumber, type Field, type Value } from '../bson/values.js';
 import { toValue } from '../bson/encode.js';
 import { hasOperators } from './match.js';
 import { literalPrefix } from './regex.js';
@@ -96,6 +97,60 @@ export const excludesMissing = (bounds: Bounds | undefined): boolean =>
     bounds.low !== undefined ||
     bounds.high !== undefined ||
     (bounds.points !== undefined && bounds.points.every((key) => key[0] !== nullRank)));
+
+/**
+ * True when every document that satisfies the bounds satisfies the filter of a partial index too, so that the index
+ * holds every match. A filter that cannot be compared is taken as not implied.
+ */
+export function implies(bounds: ReadonlyMap<string, Bounds>, filter: Value): boolean {
+  return fieldsOf(filter).every((entry) => {
+    if (entry.name === '$and') return fieldsOf(entry).every((part) => implies(bounds, part));
+    const known = bounds.get(entry.name);
+    if (!known || entry.name.startsWith('$') || entry.type === BsonType.regex) return false;
+    if (!hasOperators(entry)) return within(known, [entry]);
+    return fieldsOf(entry).every((operator) => impliesOperator(known, operator));
+  });
+}
+
+function impliesOperator(bounds: Bounds, operator: Field): boolean {
+  switch (operator.name) {
+    case '$eq':
+      return within(bounds, [operator]);
+    case '$in':
+      return operator.type === BsonType.array && within(bounds, fieldsOf(operator));
+    case '$exists':
+      return truth(operator) && excludesMissing(bounds);
+    case '$gt':
+    case '$gte':
+    case '$lt':
+    case '$lte':
+      return ordered(operator) && !isNaN(operator) && inside(bounds, operator);
+    default:
+      return false;
+  }
+}
+
+const isNaN = (value: Value): boolean => isNumber(value) && Number.isNaN(toDouble(value));
+
+const within = ({ points }: Bounds, allowed: readonly Value[]): boolean => {
+  if (!points || allowed.some(({ type }) => type === BsonType.array || type === BsonType.regex)) return false;
+  const keys = allowed.map(keyOf);
+  return points.every((point) => keys.some((key) => key.equals(point)));
+};
+
+/** Points or a limit beyond the operand, of its type: comparisons never match across types. */
+function inside({ points, low, high }: Bounds, operator: Field): boolean {
+  const key = keyOf(operator);
+  const upwards = operator.name.startsWith('$gt');
+  const orEqual = operator.name.endsWith('e');
+  const beyond = (other: Limit): boolean => {
+    const order = upwards ? other.key.compare(key) : key.compare(other.key);
+    return other.key[0] === key[0] && (order > 0 || (order === 0 && (orEqual || !other.inclusive)));
+  };
+  if (points) return points.every((point) => beyond({ key: point, inclusive: true }));
+  const limit = upwards ? low : high;
+  return limit !== undefined && beyond(limit);
+}
 
 /** The first key after every key that begins with `prefix`. */
 export function following(prefix: Buffer): Buffer {

@@ -2,8 +2,16 @@ import { StoreError, notSupported } from '../errors.js';
 import { toDouble } from '../bson/numbers.js';
 import { BsonType, fieldsOf, textOf, valueBytes, type Value } from '../bson/values.js';
 import { everyRecord, type Collection, type Index } from '../storage/catalogue.js';
-import type { IndexField } from '../storage/index-keys.js';
-import { boundsOf, complement, excludesMissing, following, type Bounds, type Limit } from './bounds.js';
+import { shortBound, shortened, type IndexField } from '../storage/index-keys.js';
+import {
+  boundsOf,
+  complement,
+  excludesMissing,
+  following,
+  implies,
+  type Bounds,
+  type Limit,
+} from './bounds.js';
 import { keyOf } from '../bson/order.js';
 import { compileFilter, hasOperators, type Predicate } from './match.js';
 import { sortFields } from './sort-keys.js';
@@ -32,7 +40,7 @@ const maximumPoints = 1000;
 
 /**
  * Chooses an index: most equality fields first, then a range, then the order asked for; a unique index with all
- * fields given beats everything. Without a usable index every record is looked at.
+ * fields given beats everything, and of two alike the partial one is shorter. Without a usable index every record is looked at.
  */
 export function plan(collection: Collection, filter: Value, sort?: Value, hint?: Value): Plan {
   const byId = hint ? undefined : planById(collection, filter);
@@ -74,7 +82,7 @@ function planById(collection: Collection, filter: Value): Plan | undefined {
     index && {
       collection,
       index,
-      points: [keyOf(id)],
+      points: [shortened(keyOf(id))],
       ranges: [],
       reverse: false,
       sorted: true,
@@ -132,6 +140,10 @@ function useOf(
     if (!hinted) return undefined;
     throw notSupported('a hint to a sparse index that does not hold every match');
   }
+  if (index.partial && !implies(bounds, index.partial.filter)) {
+    if (!hinted) return undefined;
+    throw notSupported('a hint to a partial index that does not hold every match');
+  }
   const { prefixes, equalities, single, range } = prefixesOf(index, bounds);
   const next = index.fields[equalities];
   const ranges =
@@ -144,15 +156,24 @@ function useOf(
   if (used === 0 && !hinted && (wanted.length === 0 || order === 0)) return undefined;
   const complete = index.unique && equalities === index.fields.length;
   const score =
-    equalities * 10 + (range ? 6 : 0) + (wanted.length > 0 && order !== 0 ? 8 : 0) + (complete ? 50 : 0);
+    equalities * 10 +
+    (range ? 6 : 0) +
+    (wanted.length > 0 && order !== 0 ? 8 : 0) +
+    (complete ? 50 : 0) +
+    (index.partial ? 1 : 0);
   return {
     index,
-    ranges,
-    ...(complete ? { points: prefixes } : {}),
+    ranges: ranges.map(keptRange),
+    ...(complete ? { points: prefixes.map(shortened) } : {}),
     reverse: order < 0,
     sorted: order !== 0,
     score,
   };
+}
+
+function keptRange({ from, to }: KeyRange): KeyRange {
+  const end = shortBound(to);
+  return { from: shortBound(from), to: end === to ? to : following(end) };
 }
 
 const topKey = Buffer.alloc(8, 0xff);

@@ -17,6 +17,6 @@ export function sortFields(sort: Value | undefined): IndexField[] {
 
 /** Where a document stands in a sort: its smallest key, as MongoDB compares arrays. */
 export function sortKey(fields: readonly IndexField[], bytes: Buffer): Buffer {
-  const keys = indexKeys(fields, bytes, { mask: 0 }, Infinity).map(({ key }) => key);
+  const keys = indexKeys(fields, bytes, { mask: 0 }, true).map(({ key }) => key);
   return keys.reduce((a, b) => (a.compare(b) <= 0 ? a : b));
 }

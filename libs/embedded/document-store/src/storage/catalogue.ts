@@ -4,8 +4,17 @@ import { toDouble } from '../bson/numbers.js';
 import * as options from '../bson/options.js';
 import { documentValue, fieldsOf, type Value } from '../bson/values.js';
 import { StoreError } from '../errors.js';
+import { compileFilter, type Predicate } from '../query/match.js';
 import { parsePath } from '../query/paths.js';
-import type { IndexField } from './index-keys.js';
+import {
+  cut,
+  hasNone,
+  indexKeys,
+  maximumKey,
+  type IndexField,
+  type IndexKey,
+  type Traits,
+} from './index-keys.js';
 import { Layer, type Table } from './layers.js';
 import { maximumTables, type Storage } from './storage.js';
 
@@ -16,11 +25,22 @@ export interface IndexDefinition {
   readonly fields: readonly IndexField[];
   readonly unique: boolean;
   readonly sparse: boolean;
+  /** Only documents of this filter are in the index. */
+  readonly partial?: Partial | undefined;
+  /** Documents whose date is older than this are removed in the background. */
+  readonly expireAfterSeconds?: number | undefined;
 }
+
+export interface Partial {
+  readonly filter: Value;
+  readonly test: Predicate;
+}
+
+export const partialOf = (filter: Value): Partial => ({ filter, test: compileFilter(filter) });
 
 export interface Index extends IndexDefinition {
   readonly table: Table;
-  /** A bit per field that ever met an array. Only grows. */
+  /** A bit per field that ever met an array, and `cut` once a key was too long to keep whole. Only grows. */
   multikey: number;
   /** False until its entries are on disk: reads do not use it before. */
   ready: boolean;
@@ -163,8 +183,8 @@ export class Catalogue {
     }
   }
 
-  /** Notes that fields of an index met an array: on disk no later than the document that brought it, and for good. */
-  noteArrays(collection: Collection, index: Index, mask: number): void {
+  /** Notes what keys taught about an index: on disk no later than the document that brought it, and for good. */
+  noteTraits(collection: Collection, index: Index, mask: number): void {
     if ((index.multikey | mask) === index.multikey) return;
     index.multikey |= mask;
     if (this.collections.get(collection.namespace) !== collection) return;
@@ -184,13 +204,15 @@ export class Catalogue {
       records: records.name,
       uuid,
       ...(given === noOptions ? {} : { options: new Raw(given) }),
-      indexes: indexes.map(({ table, name, key, unique, sparse, multikey }) => ({
+      indexes: indexes.map(({ table, name, key, unique, sparse, multikey, partial, expireAfterSeconds }) => ({
         table: table.name,
         name,
         key: new Raw(key),
         unique,
         sparse,
         multikey,
+        partial: partial && new Raw(partial.filter),
+        expireAfterSeconds,
       })),
     });
     layer.set(this.meta, Buffer.from(collection.namespace), encoded);
@@ -215,6 +237,7 @@ export class Catalogue {
 
   private decodeIndex(stored: Value): Index {
     const key = options.document(stored, 'key') as Value;
+    const partial = options.document(stored, 'partial');
     return {
       name: options.text(stored, 'name') ?? '',
       key,
@@ -222,7 +245,9 @@ export class Catalogue {
       unique: options.flag(stored, 'unique') === true,
       sparse: options.flag(stored, 'sparse') === true,
       table: this.storage.table(options.text(stored, 'table') ?? ''),
-      multikey: options.whole(stored, 'multikey') ?? 0,
+      multikey: Number(options.long(stored, 'multikey') ?? 0n),
+      partial: partial && partialOf(partial),
+      expireAfterSeconds: options.whole(stored, 'expireAfterSeconds'),
       ready: true,
     };
   }
@@ -240,6 +265,15 @@ export class Catalogue {
     this.tables++;
     return this.storage.table(`t${this.nextTable++}`);
   }
+}
+
+/** The keys by which an index holds a document: none when it is outside a partial or sparse one. */
+export function keysKept(index: IndexDefinition, document: Buffer, traits: Traits): readonly IndexKey[] {
+  if (index.partial && !index.partial.test(documentValue(document))) return [];
+  const keys = indexKeys(index.fields, document, traits);
+  if (index.name === '_id_' && traits.mask & cut)
+    throw new StoreError(17280, `the _id is too long: its key may have ${maximumKey} bytes`);
+  return index.sparse && hasNone(keys) ? [] : keys;
 }
 
 export const everyRecord = { from: Buffer.alloc(6), to: Buffer.alloc(7, 0xff) };

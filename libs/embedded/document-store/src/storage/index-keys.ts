@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { StoreError } from '../errors.js';
 import { KeyWriter, emptyArrayRank } from '../bson/order.js';
 import { BsonType, fieldNamed, fieldsOf, missing, type Value } from '../bson/values.js';
@@ -14,8 +15,19 @@ export interface IndexKey {
   readonly values: readonly Value[];
 }
 
-/** Longest key LMDB takes, less the record id. */
-const maximumKey = 1900;
+/** Longest key kept whole: what LMDB takes, less the record id. */
+export const maximumKey = 1900;
+
+/** Bytes of a longer key that are kept; a digest of the whole follows. */
+const keptOfKey = maximumKey - 32;
+
+/** The bit beside those of the fields that notes a key cut short: equal keys are still told, their order is not. */
+export const cut = 1 << 31;
+
+/** What an index learns from the keys it is given: a bit per field that met an array, and `cut`. */
+export interface Traits {
+  mask: number;
+}
 
 /** A place reached on the way along one indexed path: `rest` parts are still to go. */
 interface Place {
@@ -28,26 +40,27 @@ const emptyArray: Value = { ...missing, type: -1 };
 
 /**
  * The keys of a document: one, or one per element when indexed paths meet an array. All array-valued paths must go
- * through the same array (171 otherwise), whose elements then pair up. `arrays` collects, as a bit per field, which
- * fields met one: an index may not be trusted with two bounds on the same element.
+ * through the same array (171 otherwise), whose elements then pair up. An index may not be trusted with two bounds on the
+ * same element of an array, nor with the order of keys cut short: `traits` collects what was met. Without a limit
+ * (`whole`) keys are for sorting.
  */
 export function indexKeys(
   fields: readonly IndexField[],
   document: Buffer,
-  arrays: { mask: number } = { mask: 0 },
-  longest = maximumKey,
+  traits: Traits = { mask: 0 },
+  whole = false,
 ): IndexKey[] {
   const values = plainValues(fields, document);
-  if (values) return [{ key: encodeKey(fields, values, longest), values }];
+  if (values) return [{ key: encodeKey(fields, values, traits, whole), values }];
   const root: Value = { type: BsonType.object, bytes: document, at: 0 };
   const found: IndexKey[] = [];
   const seen = new Set<string>();
   expand(
     fields,
     fields.map(() => ({ value: root, from: 0 })),
-    arrays,
+    traits,
     (values) => {
-      const key = encodeKey(fields, values, longest);
+      const key = encodeKey(fields, values, traits, whole);
       const text = key.toString('latin1');
       if (!seen.has(text)) found.push({ key, values });
       seen.add(text);
@@ -74,7 +87,7 @@ function plainValues(fields: readonly IndexField[], document: Buffer): Value[] |
 function expand(
   fields: readonly IndexField[],
   places: readonly Place[],
-  arrays: { mask: number },
+  arrays: Traits,
   emit: (values: Value[]) => void,
 ): void {
   const reached = places.map((place, i) => advance(place, (fields[i] as IndexField).path));
@@ -118,7 +131,12 @@ function advance(place: Place, path: Path): Place {
 
 const writer = new KeyWriter();
 
-function encodeKey(fields: readonly IndexField[], values: readonly Value[], longest: number): Buffer {
+function encodeKey(
+  fields: readonly IndexField[],
+  values: readonly Value[],
+  traits: Traits,
+  whole: boolean,
+): Buffer {
   writer.length = 0;
   values.forEach((value, i) => {
     const start = writer.length;
@@ -126,10 +144,21 @@ function encodeKey(fields: readonly IndexField[], values: readonly Value[], long
     else writer.value(value);
     if (fields[i]?.descending) writer.invert(start);
   });
-  if (writer.length > longest)
-    throw new StoreError(17280, `index key of ${writer.length} bytes, at most ${longest} are kept`);
-  return Buffer.from(writer.bytes.subarray(0, writer.length));
+  const key = Buffer.from(writer.bytes.subarray(0, writer.length));
+  if (whole || key.length <= maximumKey) return key;
+  traits.mask |= cut;
+  return shortened(key);
 }
+
+/** A key as it is kept: one that is too long by its beginning and the digest of all of it. */
+export const shortened = (key: Buffer): Buffer =>
+  key.length <= maximumKey
+    ? key
+    : Buffer.concat([key.subarray(0, keptOfKey), createHash('sha256').update(key).digest()]);
+
+/** A bound as far as kept keys can be compared with it; what lies beyond is for the filter to tell. */
+export const shortBound = (key: Buffer): Buffer =>
+  key.length <= keptOfKey ? key : key.subarray(0, keptOfKey);
 
 /** True when the document has none of the indexed fields: a sparse index leaves it out. */
 export const hasNone = (keys: readonly IndexKey[]): boolean =>

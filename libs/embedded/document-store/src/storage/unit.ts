@@ -3,8 +3,8 @@ import { withFirst, newObjectId, encodePlain, Raw, type Plain } from '../bson/en
 import { BsonType, field, fieldsOf, type Value, documentValue } from '../bson/values.js';
 import { render } from '../bson/render.js';
 import type { Catalogue, Collection, Index } from './catalogue.js';
-import { recordKey } from './catalogue.js';
-import { hasNone, indexKeys, type IndexKey } from './index-keys.js';
+import { keysKept, recordKey } from './catalogue.js';
+import type { IndexKey } from './index-keys.js';
 import { Layer, type Piece, type Range, type Table, type View } from './layers.js';
 
 /** Largest document kept, in bytes. */
@@ -92,15 +92,15 @@ export class Unit implements View {
     for (const { key } of keys) this.addEntry(index, key, record);
   }
 
-  private keysOf(collection: Collection, document: Buffer): { index: Index; keys: IndexKey[] }[] {
+  private keysOf(collection: Collection, document: Buffer): { index: Index; keys: readonly IndexKey[] }[] {
     return collection.indexes.map((index) => ({ index, keys: this.keysIn(collection, index, document) }));
   }
 
-  private keysIn(collection: Collection, index: Index, document: Buffer): IndexKey[] {
-    const arrays = { mask: 0 };
-    const keys = indexKeys(index.fields, document, arrays);
-    if (arrays.mask !== 0) this.catalogue.noteArrays(collection, index, arrays.mask);
-    return index.sparse && hasNone(keys) ? [] : keys;
+  private keysIn(collection: Collection, index: Index, document: Buffer): readonly IndexKey[] {
+    const traits = { mask: 0 };
+    const keys = keysKept(index, document, traits);
+    if (traits.mask !== 0) this.catalogue.noteTraits(collection, index, traits.mask);
+    return keys;
   }
 
   private checkUnique(collection: Collection, index: Index, keys: readonly IndexKey[], record: Buffer): void {
