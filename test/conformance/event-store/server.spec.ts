@@ -33,6 +33,12 @@ it('lists every method it serves, in lower case, with the features that clients 
     expect.arrayContaining(streams.map((method) => `event_store.client.streams.streams/${method}`)),
   );
   expect(listed['event_store.client.streams.streams/batchappend']).toEqual(['deadline_duration']);
+  const groups = 'event_store.client.persistent_subscriptions.persistentsubscriptions';
+  for (const method of ['create', 'update', 'delete', 'read'])
+    expect(listed[`${groups}/${method}`]).toContain('all');
+  for (const method of ['getinfo', 'replayparked', 'list'])
+    expect(listed[`${groups}/${method}`]).toEqual(expect.arrayContaining(['stream', 'all']));
+  expect(listed).toHaveProperty([`${groups}/restartsubsystem`]);
 });
 
 it('gossips of itself as one living leader at an address that can be reached', async () => {

@@ -81,10 +81,10 @@ export class SystemStream {
     return low;
   }
 
-  /** A link inside a category stands there for its own target. */
+  /** A link inside a category stands there for its own target; one that was emptied by scavenging, for itself. */
   private dataOf(source: StoredEvent): Buffer {
     if (this.family === '$category-') return Buffer.from(source.stream);
-    if (source.type === LINK_TYPE) return source.data;
+    if (source.type === LINK_TYPE && source.data.length > 0) return source.data;
     return Buffer.from(`${source.revision}@${source.stream}`);
   }
 
