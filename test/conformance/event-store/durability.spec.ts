@@ -1,7 +1,13 @@
 import { EventStoreDBClient, NO_STREAM, type ResolvedEvent, UnavailableError } from '@eventstore/db-client';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { FolderInUse, ForeignFolder, PortTaken, startEventStore } from '#libs/embedded/event-store';
+import {
+  FolderInUse,
+  ForeignFolder,
+  PortTaken,
+  requestScavenge,
+  startEventStore,
+} from '#libs/embedded/event-store';
 import {
   type TemporaryFolder,
   all,
@@ -110,6 +116,24 @@ it('closes under load: every append is answered, and what was acknowledged is th
   expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
   await reader.dispose();
   await again.close();
+});
+
+it('scavenges when a client asks for it, while it is used', async () => {
+  let tell = (_notice: string): void => undefined;
+  const told = new Promise<string>((resolve) => (tell = resolve));
+  const store = await startEventStore({ folder: folder.path, port: 0, onNotice: (notice) => tell(notice) });
+  const client = EventStoreDBClient.connectionString(store.url);
+  const [kept, gone] = [newStream(), newStream()];
+  await client.appendToStream(kept, events(0, 1));
+  await client.appendToStream(gone, events(0, 1, 2));
+  await client.deleteStream(gone);
+  expect(await requestScavenge(`127.0.0.1:${store.port}`)).toBe(true);
+  expect(await told).toMatch(/^scavenging removed 3 events and freed \d+ bytes$/);
+  expect(await all(client.readStream(kept))).toHaveLength(2);
+  expect((await all(client.readAll())).filter(({ event: one }) => one!.streamId === gone)).toEqual([]);
+  expect((await client.appendToStream(gone, event(3))).nextExpectedRevision).toBe(3n);
+  await client.dispose();
+  await store.close();
 });
 
 describe('what it refuses to open', () => {

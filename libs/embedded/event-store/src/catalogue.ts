@@ -20,6 +20,10 @@ class Column {
   at(row: number): number {
     return this.chunks[row >>> CHUNK_BITS]![row & (CHUNK - 1)]!;
   }
+
+  set(row: number, value: number): void {
+    this.chunks[row >>> CHUNK_BITS]![row & (CHUNK - 1)] = value;
+  }
 }
 
 /** The positions of one stream's events by revision: 4 bytes an event, hence at most 2^32 events in a store. */
@@ -122,6 +126,11 @@ export class Catalogue {
 
   locationOf(position: number): Location {
     return this.locations.at(position - 1);
+  }
+
+  /** The event lies elsewhere now. */
+  relocate(position: number, location: Location): void {
+    this.locations.set(position - 1, location);
   }
 
   /** Makes an event visible to readers. Events are added in position order, each once. */

@@ -7,8 +7,11 @@ import {
   ftruncateSync,
   openSync,
   readSync,
+  readdirSync,
+  renameSync,
+  rmSync,
 } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import { readExtent, writeExtent } from './extent.js';
 import { isErrno, syncFolder } from './folder.js';
 import { type StoredEvent, encodeFrame, framePosition, frameRecords, sealFrame } from './record.js';
@@ -28,6 +31,7 @@ import {
   writeAll,
 } from './segments.js';
 
+const DRAFT = '.new';
 const FULL_DISK = ['ENOSPC', 'EDQUOT', 'EFBIG'];
 
 /**
@@ -53,6 +57,8 @@ export class SegmentLog {
   static open(options: LogOptions, onRecord: (event: StoredEvent, location: Location) => void): SegmentLog {
     const log = new SegmentLog(options);
     try {
+      for (const name of readdirSync(options.folder))
+        if (name.endsWith(DRAFT)) rmSync(join(options.folder, name));
       const extent = readExtent(options.folder);
       const files = segmentFiles(options.folder, extent.segments);
       files.forEach((file, number) => {
@@ -116,6 +122,40 @@ export class SegmentLog {
   /** The location just after the last durable byte of the segment that holds `location`. */
   endOfSegment(location: Location): Location {
     return segmentOf(location) * SEGMENT_SPAN + this.segmentAt(location).durable;
+  }
+
+  /** The number of the segment that is being written to. */
+  get lastSegment(): number {
+    return this.segments.length - 1;
+  }
+
+  sizeOf(number: number): number {
+    return this.segments[number]!.durable;
+  }
+
+  /** Where a segment is written anew; left over from a crash, it is removed at the next start. */
+  draftOf(number: number): string {
+    return `${this.segments[number]!.file}${DRAFT}`;
+  }
+
+  /** Begins a new segment unless the last one is empty. Called when no write is under way. */
+  rollOver(): void {
+    if (this.segments.at(-1)!.durable > SEGMENT_HEADER) this.roll();
+  }
+
+  /** Puts a synced draft in the place of an earlier segment, durably. */
+  replace(number: number, draft: string, size: number): void {
+    const segment = this.segments[number]!;
+    const descriptor = openSync(draft, 'r+');
+    try {
+      renameSync(draft, segment.file);
+    } catch (error) {
+      closeSync(descriptor);
+      throw error;
+    }
+    this.segments[number] = { file: segment.file, descriptor, durable: size };
+    closeSync(segment.descriptor);
+    syncFolder(this.options.folder);
   }
 
   damaged(location: Location, detail: string): DamagedLog {

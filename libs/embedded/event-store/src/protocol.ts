@@ -9,6 +9,8 @@ import features from '@eventstore/db-client/generated/serverfeatures_pb.js';
 import featuresService from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
 import persistent from '@eventstore/db-client/generated/persistent_pb.js';
 import persistentService from '@eventstore/db-client/generated/persistent_grpc_pb.js';
+import operations from '@eventstore/db-client/generated/operations_pb.js';
+import operationsService from '@eventstore/db-client/generated/operations_grpc_pb.js';
 import shared from '@eventstore/db-client/generated/shared_pb.js';
 import statusMessages from '@eventstore/db-client/generated/status_pb.js';
 import streams from '@eventstore/db-client/generated/streams_pb.js';
@@ -26,6 +28,8 @@ export {
   gossipService,
   persistent,
   persistentService,
+  operations,
+  operationsService,
   shared,
   statusMessages,
   streams,

@@ -66,6 +66,11 @@ export class RecentEvents {
     while (this.bytes > SLOT_BYTES && this.next - this.oldest > 1) this.dropOldest();
   }
 
+  /** From here on everything written before is read from the log. */
+  forget(): void {
+    this.clear(this.next);
+  }
+
   private dropOldest(): void {
     const slot = this.oldest % SLOTS;
     this.bytes -= this.slots[slot]?.length ?? 0;

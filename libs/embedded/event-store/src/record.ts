@@ -17,6 +17,10 @@ export interface NewEvent extends ProposedEvent {
   readonly stream: Buffer;
   readonly revision: number;
   readonly tombstone?: boolean;
+  /** Its data and metadata were removed. */
+  readonly gone?: boolean;
+  /** Milliseconds since the epoch, where it is not the time of the frame. */
+  readonly created?: number;
 }
 
 /**
@@ -29,7 +33,7 @@ export const FRAME_MAGIC = 0x4d4b_57f3;
 const FRAME_CHECKED_FROM = 8;
 
 /**
- * Record, little endian: length u32, crc u32, then what the crc covers: flags u8 (1 JSON, 2 tombstone),
+ * Record, little endian: length u32, crc u32, then what the crc covers: flags u8 (1 JSON, 2 tombstone, 4 removed),
  * stream name length u16, type length u16, metadata length u32, revision u48, created (ms) u48, id 16 bytes,
  * stream name, type, metadata, data.
  */
@@ -37,6 +41,7 @@ const RECORD_HEADER = 45;
 const RECORD_CHECKED_FROM = 8;
 const JSON_FLAG = 1;
 const TOMBSTONE_FLAG = 2;
+const GONE_FLAG = 4;
 
 const recordLength = (event: NewEvent): number =>
   RECORD_HEADER + event.stream.length + event.type.length + event.metadata.length + event.data.length;
@@ -44,12 +49,13 @@ const recordLength = (event: NewEvent): number =>
 function writeRecord(target: Buffer, at: number, event: NewEvent, created: number, salt: number): number {
   const length = recordLength(event);
   target.writeUInt32LE(length, at);
-  target[at + 8] = (event.json ? JSON_FLAG : 0) | (event.tombstone ? TOMBSTONE_FLAG : 0);
+  target[at + 8] =
+    (event.json ? JSON_FLAG : 0) | (event.tombstone ? TOMBSTONE_FLAG : 0) | (event.gone ? GONE_FLAG : 0);
   target.writeUInt16LE(event.stream.length, at + 9);
   target.writeUInt16LE(event.type.length, at + 11);
   target.writeUInt32LE(event.metadata.length, at + 13);
   target.writeUIntLE(event.revision, at + 17, 6);
-  target.writeUIntLE(created, at + 23, 6);
+  target.writeUIntLE(event.created ?? created, at + 23, 6);
   target.set(event.id, at + 29);
   let offset = at + RECORD_HEADER;
   for (const part of [event.stream, event.type, event.metadata, event.data]) {
@@ -140,6 +146,10 @@ export class StoredEvent {
   }
   get tombstone(): boolean {
     return (this.flags & TOMBSTONE_FLAG) !== 0;
+  }
+  /** Scavenged: only its place is left, and no reader is shown it. */
+  get gone(): boolean {
+    return (this.flags & GONE_FLAG) !== 0;
   }
   /** Where the 16 bytes of the id begin in `bytes`. */
   get idAt(): number {

@@ -11,6 +11,7 @@ import {
   unavailable,
   wrongExpectedVersion,
 } from './errors.js';
+import { OPERATIONS, type operationHandlers } from './operations.js';
 import { OpenCalls, type Outlet } from './outlet.js';
 import { InvalidRequest, refusesWrites, streamName } from './proposed.js';
 import { PERSISTENT, PERSISTENT_FEATURES, persistentCalls } from './persistent/calls.js';
@@ -51,7 +52,13 @@ const STREAMS = {
   read: { ...StreamsService.read, responseSerialize: asIs },
   batchAppend: { ...StreamsService.batchAppend, requestDeserialize: asIs, responseSerialize: asIs },
 };
-const SERVICES = [STREAMS, PERSISTENT, featuresService.ServerFeaturesService, gossipService.GossipService];
+const SERVICES = [
+  STREAMS,
+  PERSISTENT,
+  OPERATIONS,
+  featuresService.ServerFeaturesService,
+  gossipService.GossipService,
+];
 
 /** Serves one store over gRPC. Everything that is not implemented answers UNIMPLEMENTED by itself. */
 export class StoreServer {
@@ -70,6 +77,7 @@ export class StoreServer {
     private readonly store: EventStore,
     private readonly maxAppendBytes: number,
     private readonly host: string,
+    operations: ReturnType<typeof operationHandlers>,
   ) {
     this.server.addService(STREAMS, {
       read: (call: ReadCall) => void this.read(call),
@@ -81,6 +89,7 @@ export class StoreServer {
     });
     this.groups = new PersistentSubscriptions(store);
     this.server.addService(PERSISTENT, persistentCalls(this.groups, store, this.calls));
+    this.server.addService(OPERATIONS, operations);
     this.server.addService(featuresService.ServerFeaturesService, {
       getSupportedMethods: (_call: unknown, callback: sendUnaryData<unknown>) =>
         callback(null, supportedMethods()),

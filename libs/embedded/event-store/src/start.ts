@@ -1,4 +1,6 @@
 import { openFolder } from './folder.js';
+import { operationHandlers } from './operations.js';
+import { type Scavenged, Scavenger } from './scavenge.js';
 import { StoreServer } from './server.js';
 import { EventStore } from './store.js';
 
@@ -21,6 +23,8 @@ export interface RunningEventStore {
   readonly port: number;
   /** For `EventStoreDBClient.connectionString`. */
   readonly url: string;
+  /** Frees the disk of what no reader can see any more, while the store is used: see `Scavenger.run`. */
+  scavenge(): Promise<Scavenged>;
   /** Answers what is queued, ends open calls with UNAVAILABLE, closes the files and frees the folder; under 5 s. */
   close(): Promise<void>;
 }
@@ -51,22 +55,31 @@ export async function startEventStore(options: EventStoreOptions): Promise<Runni
   let store: EventStore | undefined;
   try {
     store = new EventStore({ folder: folder.path, salt: folder.salt, segmentBytes, onNotice });
-    const server = new StoreServer(store, maxAppendBytes, host);
+    const scavenger = new Scavenger(store, folder.salt);
+    const operations = operationHandlers(scavenger, onNotice);
+    const server = new StoreServer(store, maxAppendBytes, host, operations);
     const port = await server.listen(options.port);
-    return { port, url: urlOf(host, port), close: once(() => closeAll(server, store, folder)) };
+    return {
+      port,
+      url: urlOf(host, port),
+      scavenge: () => scavenger.run(),
+      close: once(() => closeAll(server, scavenger, store, folder)),
+    };
   } catch (error) {
-    await closeAll(undefined, store, folder);
+    await closeAll(undefined, undefined, store, folder);
     throw error;
   }
 }
 
 async function closeAll(
   server: StoreServer | undefined,
+  scavenger: Scavenger | undefined,
   store: EventStore | undefined,
   folder: { release(): Promise<void> },
 ): Promise<void> {
   try {
     await server?.stop();
+    await scavenger?.stop();
     await store?.close();
   } finally {
     await folder.release();

@@ -40,6 +40,7 @@ interface Assigned {
 }
 
 const EMPTY = Buffer.alloc(0);
+const NOTHING: Answer = { kind: 'written', revision: -1, position: 0 };
 /** The index keeps positions in 32 bits. */
 const POSITION_LIMIT = 2 ** 32;
 /** An id that no event has: deleting asks the rules like an append that cannot be a re-send. */
@@ -55,10 +56,10 @@ export class EventStore {
   readonly system = new SystemStreams(this);
   /** Set by `drain`: no append is accepted any more. */
   draining = false;
-  private readonly log: SegmentLog;
+  readonly log: SegmentLog;
   private readonly commits: GroupCommit;
   private readonly recentIds = new RecentIds();
-  private readonly recentEvents = new RecentEvents();
+  readonly recentEvents = new RecentEvents();
   private readonly watchers = new Map<string, Set<() => void>>();
   private readonly allWatchers = new Set<() => void>();
   private drained: (() => void)[] = [];
@@ -162,6 +163,22 @@ export class EventStore {
       if (stream !== undefined && set.size === 0 && this.watchers.get(stream) === set)
         this.watchers.delete(stream);
     };
+  }
+
+  /** Runs `act` when no write is under way, and rejects with what it throws. */
+  async betweenWrites(act: () => void): Promise<void> {
+    let failure: unknown;
+    await this.enqueue(NOTHING, undefined, {
+      durable: () => {
+        try {
+          act();
+        } catch (error) {
+          failure = error;
+        }
+      },
+      failed: () => undefined,
+    });
+    if (failure instanceof Error) throw failure;
   }
 
   /** From now on refuses appends; resolves when those accepted before are answered. */

@@ -35,7 +35,9 @@ export const watch = (store: EventStore, name: string | undefined, wake: () => v
   name !== undefined && isSystemStream(name) ? store.system.watch(name, wake) : store.watch(name, wake);
 
 /** Whether readers of the whole log see the event. */
-export const isInAll = (event: StoredEvent): boolean =>
+export const isInAll = (event: StoredEvent): boolean => !event.gone && isPublic(event);
+
+const isPublic = (event: StoredEvent): boolean =>
   event.bytes[event.streamAt] !== OWN_OF_ALL[0] ||
   event.bytes.compare(
     OWN_OF_ALL,
@@ -58,7 +60,7 @@ export class StreamWindow {
   }
 
   shows(event: StoredEvent): boolean {
-    return event.created >= this.notBefore;
+    return !event.gone && event.created >= this.notBefore;
   }
 }
 
@@ -88,4 +90,17 @@ function targetOf(
   const known = link instanceof MadeLink && link.source.type !== LINK_TYPE ? link.source : undefined;
   const [event] = known ? [known] : pageOf(store, stream, revision, 'forwards', 1);
   return event && window.shows(event) ? event : undefined;
+}
+
+/**
+ * Whether no reader is shown the event any more, as of its stream's metadata now. Of a metadata stream the latest event
+ * stays while its stream can be used again, and a tombstone stays for ever.
+ */
+export function isGone(store: EventStore, event: StoredEvent): boolean {
+  if (event.gone) return true;
+  if (event.tombstone) return false;
+  const name = event.stream;
+  if (store.isTombstoned(name)) return true;
+  const window = new StreamWindow(store, name);
+  return event.revision < window.first || !window.shows(event);
 }
