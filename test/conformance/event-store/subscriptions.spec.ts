@@ -158,6 +158,8 @@ describe('a subscription to the whole log', () => {
       [streamNameFilter({ regex: `${stream.slice(10)}$` }), types],
       [eventTypeFilter({ prefixes: ['ap', 'ba'] }), ['apple', 'apricot', 'banana', 'apple', 'apple']],
       [eventTypeFilter({ regex: '^a.*t$' }), ['apricot']],
+      [eventTypeFilter({ regex: '(?i)^APR' }), ['apricot']],
+      [eventTypeFilter({ regex: '^APR' }), []],
       [excludeSystemEvents(), ['apple', 'apricot', 'banana', 'apple', 'apple']],
     ] as const;
     for (const [filter, expected] of cases) {

@@ -67,9 +67,13 @@ export function filterOf(options: ReadOptions): EventFilter | undefined {
   return filter && eventFilter(filterSpec(filter));
 }
 
+/** Options of .NET's expressions that JavaScript knows as flags, where they stand at the beginning: `(?i)`. */
+const INLINE_OPTIONS = /^\(\?([ims]+)\)/;
+
 function compile(regex: string): RegExp {
+  const options = INLINE_OPTIONS.exec(regex);
   try {
-    return new RegExp(regex);
+    return new RegExp(regex.slice(options?.[0].length ?? 0), [...new Set(options?.[1])].join(''));
   } catch (error) {
     throw new InvalidRequest(`the filter's regular expression cannot be used: ${String(error)}`);
   }
