@@ -375,6 +375,12 @@ export const problems = {
     'A claim’s id follows from the draft that it is filed from.',
     'Nothing; this is between Waymark’s own parts.',
   ),
+  'claim-state': kind(
+    409,
+    'The claim is in another state',
+    'This cannot be done with the claim as it is. `status` says how it is, `allowed` in which states it can be done.',
+    'Read the claim.',
+  ),
   'already-filed': kind(
     409,
     'A claim was filed from this draft',

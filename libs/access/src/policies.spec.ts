@@ -47,6 +47,7 @@ const matrix: Record<PolicyName, { may: Role[]; reads?: Role[]; of?: Subject }> 
   'retention.set': { may: ['privacy-officer'] },
   'claims.list': { may: ['customer', 'adjuster', 'supervisor'] },
   'claims.read': { may: ['customer', 'adjuster', 'supervisor'], reads: [] },
+  'claims.work': { may: ['adjuster', 'supervisor'], reads: ['customer'] },
   'claims.read-provenance': { may: ['adjuster', 'supervisor'], reads: ['customer'] },
   'staff.list': { may: ['supervisor'] },
   'staff.register': { may: ['supervisor'] },

@@ -98,6 +98,10 @@ export const policies = {
   'retention.set': role('privacy-officer'),
   'claims.list': role('customer', 'adjuster', 'supervisor'),
   'claims.read': on(readsClaim, readsClaim),
+  'claims.work': on(
+    readsClaim,
+    (who, { standing = [] }) => is(who, 'adjuster', 'supervisor') && standing.length > 0,
+  ),
   'claims.read-provenance': on(readsClaim, (who) => is(who, 'adjuster', 'supervisor')),
   'staff.list': role('supervisor'),
   'staff.register': (who, { standing = [], founding = false }) =>

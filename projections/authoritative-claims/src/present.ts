@@ -7,6 +7,12 @@ export function present({ doc, tenant, revision }: View<ClaimRecord>) {
   return { ...rest, tenant, receipt: presentReceipt(doc), revision: revision.toString() };
 }
 
+/** For the customer: without what staff note for each other. */
+export function presentToCustomer(view: View<ClaimRecord>) {
+  const { acknowledgement: _, assessment: __, proposal: ___, ...shown } = present(view);
+  return shown;
+}
+
 export function presentReceipt({ claimId, receipt, notice }: ClaimRecord) {
   return { ...receipt, claimId, policyNumber: notice.policyNumber };
 }

@@ -2,7 +2,7 @@ import { type ClaimEvent, claimEvents } from '#libs/domain/claims';
 import { unmarkedFields } from '#libs/decider';
 import { projectionSpecification } from '#libs/projecting';
 import { claimRecord } from './document.js';
-import { present, presentProvenance } from './present.js';
+import { present, presentProvenance, presentToCustomer } from './present.js';
 import { authoritativeClaims } from './projector.js';
 
 const { given } = projectionSpecification<ReturnType<typeof claimRecord.parse>, ClaimEvent>(
@@ -83,6 +83,48 @@ describe('authoritative claims', () => {
     expect(then('anna')).toEqual(expected('anna', 'R-1', 'P-100', '2026-03-01T09:00:00.000Z'));
     expect(then('ben')).toEqual(expected('ben', 'R-2', 'P-200', '2026-03-02T10:00:00.000Z'));
     expect(claimRecord.safeParse(then('anna')).success).toBe(true);
+  });
+
+  it('follows a claim to its settlement and back, and shows the customer no notes of the staff', () => {
+    const by = { sub: 'dana', actFor: [] };
+    const at = '2026-03-04T09:00:00.000Z';
+    const amount = { amount: '9000.00', currency: 'USD' };
+    const steps: ClaimEvent[] = [
+      { type: 'ClaimAcknowledged', data: { note: 'Taken up.', acknowledgedBy: by, acknowledgedAt: at } },
+      { type: 'ClaimAssessed', data: { amount, findings: 'Total loss.', assessedBy: by, assessedAt: at } },
+      { type: 'SettlementProposed', data: { amount, payee: 'Anna', proposedBy: by, proposedAt: at } },
+      { type: 'ClaimSettled', data: { amount, payee: 'Anna', settledBy: [by], settledAt: at } },
+      { type: 'ClaimReopened', data: { reason: 'An invoice came.', reopenedBy: by, reopenedAt: at } },
+      { type: 'ClaimWithdrawn', data: { reason: 'Repaired.', withdrawnBy: by, withdrawnAt: at } },
+    ];
+    const until = (count: number) =>
+      given({ ...annas, events: [...annas.events, ...steps.slice(0, count)] }, bens).view('anna')!;
+    const statuses = [0, 1, 2, 3, 4, 5, 6].map((count) => until(count).doc.status);
+    expect(statuses).toEqual([
+      'filed',
+      'acknowledged',
+      'assessed',
+      'assessed',
+      'settled',
+      'reopened',
+      'withdrawn',
+    ]);
+    const paid = { amount, payee: 'Anna', by, at };
+    expect(until(3).doc.proposal).toEqual(paid);
+    expect(until(6).doc).toMatchObject({
+      acknowledgement: { note: 'Taken up.', by, at },
+      assessment: { amount, findings: 'Total loss.', by, at },
+      settlements: [{ ...paid, by: [by] }],
+      reopening: { reason: 'An invoice came.', by, at },
+      withdrawal: { reason: 'Repaired.', by, at },
+    });
+    expect(until(6).doc).not.toHaveProperty('proposal');
+    expect(claimRecord.safeParse(until(6).doc).success).toBe(true);
+    for (const count of [3, 6]) {
+      const shown = presentToCustomer(until(count));
+      expect(shown).toMatchObject({ claimId: 'anna', status: statuses[count] });
+      expect(JSON.stringify(shown)).not.toMatch(/Taken up|Total loss|proposal/);
+    }
   });
 
   it('shows a receipt for its own claim, and where the claim came from', () => {

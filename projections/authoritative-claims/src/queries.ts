@@ -1,6 +1,6 @@
 import { type Page, type PageRequest, type Stores, type View, Views } from '#libs/projecting';
 import type { ClaimRecord } from './document.js';
-import { type PresentedClaim, present } from './present.js';
+import { type PresentedClaim, present, presentToCustomer } from './present.js';
 import { authoritativeClaims } from './projector.js';
 
 export interface ClaimFilters {
@@ -43,6 +43,6 @@ export class ClaimQueries {
       policyNumber !== undefined && (await this.views.searched(tenant, 'policyNumber', policyNumber)),
     ].filter((condition) => condition !== false);
     const { items, ...rest } = await this.views.page(tenant, conditions, page);
-    return { ...rest, items: items.map(present) };
+    return { ...rest, items: items.map(viewer.customerId === undefined ? present : presentToCustomer) };
   }
 }

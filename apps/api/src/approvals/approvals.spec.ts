@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import {
   type Caller,
   customer,
@@ -16,10 +15,6 @@ import {
   waitingRun,
   worker,
 } from '#test/api';
-import { claimStream, receiptNumberOf } from '#libs/domain/claims';
-import { claimIdOf, type SaltedNotice } from '#libs/domain/losses';
-import { runStream } from '#libs/domain/runs';
-import { EventStore } from '#libs/event-store';
 
 let api: RunningApi;
 beforeAll(async () => {
@@ -214,88 +209,5 @@ describe('deciding', () => {
     const unknown = { ...waiting, approval: waiting.approval.replace(/1$/, '7') };
     expect(codeOf(await decide(unknown, dana, grant))).toEqual([404, 'not-found']);
     expect(await decisionsOf(waiting)).toEqual([]);
-  });
-});
-
-describe('claims', () => {
-  /** Files a claim as the reaction does, from the draft of a run. */
-  async function filedClaim() {
-    const { runId, approvalId } = await waitingRun(api);
-    const store = api.app.get(EventStore);
-    const run = await store.fold(runStream, 'acme', runId);
-    const { content, digest = '' } = run?.state.drafts.get('main') ?? {};
-    const claimId = claimIdOf('acme', runId, 'main');
-    const origin = { runId, originRunId: runId, draftId: 'main', draftVersion: 1, approvalId, digest };
-    const at = new Date().toISOString();
-    const filed = await store.handle(claimStream, {
-      tenant: 'acme',
-      id: claimId,
-      creates: true,
-      context: {
-        actor: { sub: 'waymark', roles: [], actFor: [] },
-        commandId: randomUUID(),
-        bodyDigest: digest,
-        at,
-      },
-      command: {
-        type: 'FileClaim',
-        tenant: 'acme',
-        claimId,
-        customerId: erin,
-        origin: { ...origin, facts: [], decidedBy: ['dana'], runRevision: '5' },
-        content: content as SaltedNotice,
-        approvedDigest: digest,
-        receiptSeed: 'a seed',
-        at,
-      },
-      answer: () => null,
-    });
-    const headers = { 'waymark-min-position': filed.position.toString() };
-    return { claimId, runId, approvalId, digest, at, path: `/v1/claims/${claimId}`, headers };
-  }
-
-  it('show the record, its receipt, and the way back', async () => {
-    const { claimId, runId, approvalId, digest, at, path, headers } = await filedClaim();
-    const read = await api.send('GET', path, { as: customer, headers });
-    const receipt = { receiptNumber: receiptNumberOf('a seed'), claimId, filedAt: at, policyNumber: 'P-100' };
-    expect(read.body).toMatchObject({
-      claimId,
-      customerId: erin,
-      status: 'filed',
-      notice,
-      receipt,
-      revision: '0',
-    });
-    expect((await api.send('GET', `${path}/receipt`, { as: customer })).body).toEqual(receipt);
-    const provenance = await api.send('GET', `${path}/provenance`, { as: dana });
-    expect(provenance.body).toMatchObject({
-      runId,
-      approvalId,
-      digest,
-      facts: [],
-      decidedBy: ['dana'],
-      revisions: { run: '5', claim: '0' },
-      draft: { digest, matches: true },
-    });
-    expect(codeOf(await api.send('GET', `${path}/provenance`, { as: customer }))).toEqual([
-      403,
-      'not-permitted',
-    ]);
-    for (const as of [worker, stranger, operator, elsewhere])
-      for (const route of ['', '/receipt', '/provenance'])
-        expect(codeOf(await api.send('GET', `${path}${route}`, { as }))).toEqual([404, 'not-found']);
-  });
-
-  it('are listed for staff by policy number, and for customers their own', async () => {
-    const { claimId, headers } = await filedClaim();
-    const list = async (as: Caller, query = '') => {
-      const answer = await api.send('GET', `/v1/claims?limit=200${query}`, { as, headers });
-      return (answer.body.items as { claimId: string }[]).map((item) => item.claimId);
-    };
-    expect(await list(dana, '&policyNumber=P-100&status=filed')).toContain(claimId);
-    expect(await list(dana, '&policyNumber=P-101')).toEqual([]);
-    expect(await list(customer)).toContain(claimId);
-    expect(await list(stranger)).toEqual([]);
-    expect(codeOf(await api.send('GET', '/v1/claims', { as: worker }))).toEqual([403, 'not-permitted']);
   });
 });

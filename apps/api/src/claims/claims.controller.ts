@@ -4,6 +4,7 @@ import { Dispatch } from '../dispatch.js';
 import { type Paging, Route } from '../routes.js';
 import { page } from '../runs/runs.schemas.js';
 import { type ClaimFilters, ListClaims, ReadClaim, ReadProvenance, ReadReceipt } from './claims.handlers.js';
+import { HandleClaim } from './claims.commands.js';
 import * as of from './claims.schemas.js';
 
 @Controller()
@@ -49,5 +50,73 @@ export class ClaimsController {
   })
   provenance(@Called() call: Of) {
     return this.dispatch.record(call, new ReadProvenance(call));
+  }
+
+  @Route('POST', '/v1/claims/:claimId/acknowledge', {
+    kind: 'command',
+    permit: 'claims.work',
+    summary: 'Take a claim up',
+    body: of.acknowledgeBody,
+    bodyOptional: true,
+    answer: of.handled,
+  })
+  acknowledge(@Called() call: Of<of.AcknowledgeBody>) {
+    return this.dispatch.command(call, new HandleClaim('AcknowledgeClaim', call));
+  }
+
+  @Route('POST', '/v1/claims/:claimId/assess', {
+    kind: 'command',
+    permit: 'claims.work',
+    summary: 'Note what a loss was assessed at',
+    body: of.assessBody,
+    bodyOptional: true,
+    answer: of.handled,
+  })
+  assess(@Called() call: Of<of.AssessBody>) {
+    return this.dispatch.command(call, new HandleClaim('AssessClaim', call));
+  }
+
+  @Route('POST', '/v1/claims/:claimId/settle', {
+    kind: 'command',
+    permit: 'claims.work',
+    summary: 'Settle a claim; above one’s authority or the two-person limit a second person says the same',
+    body: of.settleBody,
+    answer: of.settled,
+  })
+  settle(@Called() call: Of<of.SettleBody>) {
+    return this.dispatch.command(call, new HandleClaim('SettleClaim', call));
+  }
+
+  @Route('POST', '/v1/claims/:claimId/reject', {
+    kind: 'command',
+    permit: 'claims.work',
+    summary: 'Reject a claim',
+    body: of.reasonBody,
+    answer: of.handled,
+  })
+  reject(@Called() call: Of<of.ReasonBody>) {
+    return this.dispatch.command(call, new HandleClaim('RejectClaim', call));
+  }
+
+  @Route('POST', '/v1/claims/:claimId/withdraw', {
+    kind: 'command',
+    permit: 'claims.work',
+    summary: 'Withdraw a claim',
+    body: of.reasonBody,
+    answer: of.handled,
+  })
+  withdraw(@Called() call: Of<of.ReasonBody>) {
+    return this.dispatch.command(call, new HandleClaim('WithdrawClaim', call));
+  }
+
+  @Route('POST', '/v1/claims/:claimId/reopen', {
+    kind: 'command',
+    permit: 'claims.work',
+    summary: 'Work on a closed claim again',
+    body: of.reasonBody,
+    answer: of.handled,
+  })
+  reopen(@Called() call: Of<of.ReasonBody>) {
+    return this.dispatch.command(call, new HandleClaim('ReopenClaim', call));
   }
 }

@@ -5,8 +5,10 @@ import {
   type PresentedClaim,
   presentProvenance,
   presentReceipt,
+  presentToCustomer,
 } from '#projections/authoritative-claims';
 import { digestOf } from '#libs/canonical';
+import type { ClaimStatus } from '#libs/domain/claims';
 import { runStream } from '#libs/domain/runs';
 import { EventStore } from '#libs/event-store';
 import type { Identity } from '#libs/access';
@@ -16,7 +18,7 @@ import { notFound } from '../problems.js';
 import type { Paging } from '../routes.js';
 
 export interface ClaimFilters {
-  readonly status?: 'filed';
+  readonly status?: ClaimStatus;
   readonly customerId?: string;
   readonly policyNumber?: string;
 }
@@ -29,7 +31,7 @@ async function claimFor(call: Call, queries: ClaimQueries) {
   return view;
 }
 
-export class ReadClaim extends Query<Read<PresentedClaim>> {
+export class ReadClaim extends Query<Read<ReturnType<typeof presentToCustomer>>> {
   constructor(readonly call: Call) {
     super();
   }
@@ -41,7 +43,7 @@ export class ReadClaimHandler implements IQueryHandler<ReadClaim> {
 
   async execute({ call }: ReadClaim) {
     const view = await claimFor(call, this.queries);
-    return { ...view, answer: present(view) };
+    return { ...view, answer: isStaff(call.who) ? present(view) : presentToCustomer(view) };
   }
 }
 
@@ -108,6 +110,9 @@ export class ListClaimsHandler implements IQueryHandler<ListClaims> {
 
 /** Staff see the claims of their tenant; whoever is a customer alone sees their own. */
 function viewerOf({ tenant, roles, customerId = '' }: Identity) {
-  const staff = roles.includes('adjuster') || roles.includes('supervisor');
-  return staff ? { tenant } : { tenant, customerId };
+  return isStaff({ roles }) ? { tenant } : { tenant, customerId };
+}
+
+function isStaff({ roles }: Pick<Identity, 'roles'>): boolean {
+  return roles.includes('adjuster') || roles.includes('supervisor');
 }

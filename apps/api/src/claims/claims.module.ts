@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ClaimsController } from './claims.controller.js';
+import { HandleClaimHandler } from './claims.commands.js';
 import {
   ListClaimsHandler,
   ReadClaimHandler,
@@ -9,6 +10,12 @@ import {
 
 @Module({
   controllers: [ClaimsController],
-  providers: [ReadClaimHandler, ReadReceiptHandler, ReadProvenanceHandler, ListClaimsHandler],
+  providers: [
+    HandleClaimHandler,
+    ReadClaimHandler,
+    ReadReceiptHandler,
+    ReadProvenanceHandler,
+    ListClaimsHandler,
+  ],
 })
 export class ClaimsModule {}

@@ -11,7 +11,6 @@ import {
   receiptNumber,
 } from '#libs/domain/examples';
 import { claim, claimStream, receiptNumberOf } from './claim.js';
-import { claimEvents } from './events.js';
 
 const { given } = specification(claim, (actual, expected) => expect(actual).toStrictEqual(expected));
 const otherId = '6a0d7c1e-0000-5000-8000-000000000000';
@@ -83,8 +82,7 @@ describe('the claim stream', () => {
   });
 
   it('refuses an event that it does not know', () => {
-    const unknown = { type: 'ClaimSettled', data: {} } as unknown as (typeof filedClaim)[number];
-    expect(() => claim.evolve({}, unknown)).toThrow('a claim has no event ClaimSettled');
-    expect(filedClaim.map(({ type }) => type)).toEqual(Object.keys(claimEvents));
+    const unknown = { type: 'ClaimRetired', data: {} } as unknown as (typeof filedClaim)[number];
+    expect(() => claim.evolve({}, unknown)).toThrow('a claim has no event ClaimRetired');
   });
 });

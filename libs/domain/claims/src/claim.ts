@@ -2,8 +2,17 @@ import { digestOf, sha256, type Json } from '#libs/canonical';
 import { happened, refuse, type Decider, type Refusal } from '#libs/decider';
 import { claimIdOf, type SaltedNotice } from '#libs/domain/losses';
 import { claimEvents, type ClaimEvent, type Origin } from './events.js';
+import { type HandleClaim, handleClaim } from './handling.js';
 
-export const claimRefusals = ['already-filed', 'claim-id-mismatch', 'digest-mismatch'] as const;
+export const claimRefusals = [
+  'already-filed',
+  'claim-id-mismatch',
+  'claim-state',
+  'digest-mismatch',
+  'four-eyes',
+  'not-found',
+  'over-authority',
+] as const;
 export type ClaimRefusal = (typeof claimRefusals)[number];
 
 export interface FileClaim {
@@ -19,30 +28,62 @@ export interface FileClaim {
   receiptSeed: string;
   at: string;
 }
-export type ClaimCommand = FileClaim;
+export type ClaimCommand = FileClaim | HandleClaim;
+
+type DataOf<Type extends ClaimEvent['type']> = Extract<ClaimEvent, { type: Type }>['data'];
+
+export const claimStatuses = [
+  'filed',
+  'acknowledged',
+  'assessed',
+  'settled',
+  'rejected',
+  'withdrawn',
+  'reopened',
+] as const;
+export type ClaimStatus = (typeof claimStatuses)[number];
 
 export interface ClaimState {
-  filed?: Extract<ClaimEvent, { type: 'ClaimFiled' }>['data'];
+  filed?: DataOf<'ClaimFiled'>;
+  /** Since it was filed; absent until then. */
+  status?: ClaimStatus;
+  /** A settlement that waits for a second person. */
+  proposal?: DataOf<'SettlementProposed'>;
 }
 
 type Folds = {
-  [Type in ClaimEvent['type']]: (
-    state: ClaimState,
-    data: Extract<ClaimEvent, { type: Type }>['data'],
-  ) => void;
+  [Type in ClaimEvent['type']]: (state: ClaimState, data: DataOf<Type>) => void;
 };
 
 const folds: Folds = {
   ClaimFiled: (state, data) => void (state.filed = data),
+  ClaimAcknowledged: (state) => become(state, 'acknowledged'),
+  ClaimAssessed: (state) => become(state, 'assessed'),
+  SettlementProposed: (state, data) => void (state.proposal = data),
+  ClaimSettled: (state) => become(state, 'settled'),
+  ClaimRejected: (state) => become(state, 'rejected'),
+  ClaimWithdrawn: (state) => become(state, 'withdrawn'),
+  ClaimReopened: (state) => become(state, 'reopened'),
 };
+
+/** What was proposed rested on the state before. */
+function become(state: ClaimState, status: ClaimStatus): void {
+  state.status = status;
+  delete state.proposal;
+}
 
 function evolve(state: ClaimState, event: ClaimEvent): ClaimState {
   if (!Object.hasOwn(folds, event.type)) throw new Error(`a claim has no event ${event.type}`);
-  folds[event.type](state, event.data);
+  const fold = folds[event.type] as (state: ClaimState, data: ClaimEvent['data']) => void;
+  fold(state, event.data);
   return state;
 }
 
-function decide(command: ClaimCommand, { filed }: ClaimState): ClaimEvent[] | Refusal<ClaimRefusal> {
+function decide(command: ClaimCommand, state: ClaimState): ClaimEvent[] | Refusal<ClaimRefusal> {
+  return command.type === 'FileClaim' ? file(command, state) : handleClaim(command, state);
+}
+
+function file(command: FileClaim, { filed }: ClaimState): ClaimEvent[] | Refusal<ClaimRefusal> {
   const { tenant, claimId, customerId, origin, content, approvedDigest, receiptSeed, at } = command;
   if (filed?.origin.approvalId === origin.approvalId && filed.origin.digest === origin.digest) return [];
   if (filed)
@@ -81,9 +122,10 @@ export const claimStream = {
   dataKind: 'claim' as const,
   decider: claim,
   events: claimEvents,
-  foldVersion: 1,
+  foldVersion: 2,
   customerOf(state: ClaimState, newEvents: readonly ClaimEvent[]): string {
-    const filed = newEvents[0]?.data ?? state.filed;
+    const [first] = newEvents;
+    const filed = state.filed ?? (first?.type === 'ClaimFiled' ? first.data : undefined);
     if (!filed) throw new Error('a claim that was not filed has no customer');
     return filed.customerId;
   },

@@ -144,7 +144,7 @@ export const deniedByDana: RunEvent[] = [...pendingApproval, approvalDenied];
 export const filingRun: RunEvent[] = [...grantedByDana, filingStarted];
 export const filedRun: RunEvent[] = [...filingRun, receiptNoted];
 
-export const fileClaim: ClaimCommand = {
+export const fileClaim: Extract<ClaimCommand, { type: 'FileClaim' }> = {
   type: 'FileClaim',
   tenant,
   claimId,
