@@ -368,7 +368,7 @@ describe('repeats', () => {
     expect(first?.metadata.commandId).not.toBe(guessed);
   });
 
-  it('P39: the same answer after other events and a restart, and one event', async () => {
+  it('P39: over HTTP the same answer after 30 other events and a restart (10,000: in the store’s own spec)', async () => {
     const { runId, path, lease } = await heldRun(api);
     const send = (stepId: string, headers = {}) => {
       const body = { stepId, name: 'n', kind: 'tool', status: 'completed', output: stepId };
