@@ -1,10 +1,13 @@
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { claimIdOf } from '#libs/domain/losses';
 import { type Caller, Installation, later, type Server, StreamReader } from '#test/support';
 
 /** Real processes take their time on a busy machine. */
-jest.setTimeout(60_000);
+jest.setTimeout(120_000);
 
 const workflow = { name: 'motor-loss', version: '1' };
 const notice = {
@@ -82,6 +85,27 @@ describe('a server that is told to stop', () => {
     const claim = await dana('GET', `/v1/claims/${claimIdOf('acme', runId, 'main')}`);
     expect(claim).toMatchObject({ status: 404, body: { code: 'not-found' } });
     await streams.close();
+  });
+});
+
+describe('a server that is told to stop in several ways at once', () => {
+  it('P86: runs the hooks of its app and of its background once, whatever signals come', async () => {
+    const another = await Installation.create();
+    const child = spawn(process.execPath, [another.program, 'start'], {
+      env: another.environment({ LOG_LEVEL: 'info' }),
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const closed = once(child, 'close') as Promise<[number | null]>;
+    const lines: string[] = [];
+    for await (const line of createInterface(child.stdout)) {
+      lines.push(line);
+      if (!line.startsWith('Waymark is ready')) continue;
+      for (const signal of ['SIGTERM', 'SIGINT', 'SIGTERM'] as const) child.kill(signal);
+    }
+    expect((await closed)[0]).toBe(0);
+    expect(lines.filter((line) => line.includes('the stores are closed'))).toHaveLength(2);
+    expect(lines.at(-1)).toBe('stopped');
+    await another.remove();
   });
 });
 

@@ -26,6 +26,7 @@ class ClosingStores implements OnApplicationShutdown {
     private readonly snapshots: MongoSnapshots,
     private readonly leases: Leases,
     private readonly models: ReadModels,
+    private readonly log: Log,
   ) {}
 
   /** The event store first: it still saves snapshots. */
@@ -34,6 +35,7 @@ class ClosingStores implements OnApplicationShutdown {
     await this.snapshots.close();
     await this.leases.disconnect();
     await this.models.close();
+    this.log.info({}, 'the stores are closed');
   }
 }
 
