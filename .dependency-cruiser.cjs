@@ -82,6 +82,7 @@ const forbidden = [
     libs('payloads'),
     libs('payloads', 'projecting', 'event-store', 'vault', 'canonical', 'decider'),
   ),
+  reaches('facts-know-rules', libs('facts'), libs('facts', 'domain', 'decider', 'canonical')),
   reaches('access-is-pure', libs('access'), libs('access', 'canonical', 'decider')),
   {
     name: 'access-is-asked-by-apps',

@@ -27,6 +27,7 @@ describe('waymark start', () => {
       url: server.url,
       eventStoreUrl: server.eventStoreUrl,
       mongoUrl: server.mongoUrl,
+      policiesUrl: server.policiesUrl,
     });
   });
 

@@ -21,6 +21,7 @@ const planted: Record<string, [file: string, imports: string]> = {
   'projecting-knows-no-domain': ['libs/projecting/src/planted.ts', '#libs/domain/runs'],
   'conversations-are-no-stream': ['libs/conversations/src/planted.ts', '#libs/domain/runs'],
   'payloads-know-no-domain': ['libs/payloads/src/planted.ts', '#libs/domain/runs'],
+  'facts-know-rules': ['libs/facts/src/planted.ts', '#libs/event-store'],
   'access-is-pure': ['libs/access/src/planted.ts', '#libs/event-store'],
   'access-is-asked-by-apps': ['libs/planted/src/planted.ts', '#libs/access'],
   'projections-stand-alone': [

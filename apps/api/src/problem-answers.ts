@@ -18,7 +18,7 @@ import {
 } from '#libs/event-store';
 import { PayloadMissing } from '#libs/payloads';
 import { InvalidCursor, ReadModelUnavailable } from '#libs/projecting';
-import { isProblemCode, keyReused, notFound, notPermitted, Problem } from './problems.js';
+import { isProblemCode, keyReused, notFound, notPermitted, Problem, problems } from './problems.js';
 import { BODY_LIMIT, type Routes } from './routes.js';
 import { BadJson } from './strict-json.js';
 import { CHALLENGE, pathOf } from './understanding.js';
@@ -134,7 +134,8 @@ function ofStore(error: unknown): Problem | undefined {
   if (error instanceof RefusedCommand) {
     const { refused, detail, extra } = error.refusal;
     if (SAME_AS_MISSING.includes(refused)) return notFound();
-    return isProblemCode(refused) ? new Problem(refused, detail, extra) : undefined;
+    if (!isProblemCode(refused)) return undefined;
+    return new Problem(refused, detail, extra, problems[refused].status === 503 ? RETRY : {});
   }
   if (error instanceof RevisionMismatch)
     return new Problem('revision-mismatch', `The record is at revision ${error.current}.`, {

@@ -1,4 +1,7 @@
-interface Kind {
+import { factProblems } from './runs/fact-problems.js';
+import { preferenceProblems } from './profiles/preference-problems.js';
+
+export interface Kind {
   readonly status: number;
   readonly title: string;
   /** What has happened. */
@@ -238,37 +241,9 @@ export const problems = {
     'An approval is asked for the newest version of a draft. `draftVersion` is the newest.',
     'Read the draft, and ask for its newest version.',
   ),
-  'fact-unknown': kind(
-    409,
-    'No such fact',
-    'The approval is based on facts that the run has not recorded. `facts` names them.',
-    'Record the facts first.',
-  ),
+  ...factProblems,
   // Preferences.
-  'unknown-preference': kind(
-    400,
-    'There is no such preference',
-    'The key is not in the catalogue of preferences; `known` lists the keys that are.',
-    'Use a key of the catalogue.',
-  ),
-  'invalid-preference': kind(
-    400,
-    'The value of the preference cannot be used',
-    'A preference of this key cannot have this value. `errors` says what it may be.',
-    'Correct the value.',
-  ),
-  'proposal-exists': kind(
-    409,
-    'The proposal exists already',
-    'A proposal made under the same idempotency key, more than a day ago, proposes something else.',
-    'Use a new key for a new proposal.',
-  ),
-  'too-many-proposals': kind(
-    409,
-    'Too many proposals wait',
-    'The customer has as many proposals to decide as a profile may hold; `limit` is how many.',
-    'Wait until the customer has decided some.',
-  ),
+  ...preferenceProblems,
   // Approvals.
   'approval-open': kind(
     409,

@@ -12,6 +12,7 @@ import { Config } from '#apps/settings';
 import { Log } from './logger.js';
 import { Metrics } from './metrics.js';
 import { RunningProjections } from './projections.js';
+import { Rechecks } from './rechecks.js';
 
 /** Where libraries tell of what went wrong and was coped with. */
 export function noticeIn(log: Log): Notice {
@@ -54,8 +55,8 @@ export class StoresModule {
     ];
     return {
       module: StoresModule,
-      providers: [...given, ...connected, ClosingStores],
-      exports: [...given, ...connected],
+      providers: [...given, ...connected, Rechecks, ClosingStores],
+      exports: [...given, ...connected, Rechecks],
     };
   }
 }

@@ -19,7 +19,15 @@ beforeEach(() => {
 afterAll(() => stores.close());
 
 const now = () => Date.parse(time);
-const healthy = (): FilingStores => ({ events: stores.log, vault: stores.vault, now, notice: stores.notice });
+/** These runs rest on no facts. */
+const rechecks: FilingStores['rechecks'] = { with: (_run, _on, command) => command([]) };
+const healthy = (): FilingStores => ({
+  events: stores.log,
+  vault: stores.vault,
+  rechecks,
+  now,
+  notice: stores.notice,
+});
 
 async function reacted(events: FilingStores, until: bigint): Promise<ReactionRunner> {
   const runner = new ReactionRunner(fileApprovedClaim(events), stores);

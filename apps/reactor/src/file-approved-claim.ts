@@ -1,7 +1,14 @@
-import { standingIn } from '#apps/platform';
+import { type Rechecks, standingIn } from '#apps/platform';
 import { derivedId, digestOf } from '#libs/canonical';
 import { claimStream, type ClaimCommand } from '#libs/domain/claims';
-import { type RunCommand, type RunState, runStream, signaturesOf, signersOf } from '#libs/domain/runs';
+import {
+  type FactReading,
+  type RunCommand,
+  type RunState,
+  runStream,
+  signaturesOf,
+  signersOf,
+} from '#libs/domain/runs';
 import {
   type Actor,
   type CommandContext,
@@ -21,6 +28,7 @@ const ACTOR: Actor = { sub: NAME, roles: ['system'], actFor: [] };
 export interface FilingStores {
   readonly events: Pick<EventStore, 'handle' | 'read' | 'fold'>;
   readonly vault: Pick<Vault, 'tenant'>;
+  readonly rechecks: Pick<Rechecks, 'with'>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly notice: Notice;
@@ -32,8 +40,10 @@ export interface FilingStores {
  *
  * Every command's id derives from tenant, approval and step, and each rule knows its repetition, so that a stop
  * between any two steps and a second delivery, however late, lead to the same one claim. Before filing starts the
- * register is asked for everybody whose rights the grant rests on; where one of them has lost them, the run notes that
- * the approval is invalid. A grant that no longer holds for another reason is left as it is: the run shows why. A claim
+ * register is asked for everybody whose rights the grant rests on, and the facts it rests on are looked up; where one
+ * of them has changed, the run notes that the approval is invalid. While a required fact cannot be looked up nothing
+ * happens, and the event is tried again, set aside between the tries once the grant is a minute old, until the grant
+ * has lapsed. A grant that no longer holds for another reason is left as it is: the run shows why. A claim
  * whose stream was deleted is refused `already-filed`, and a draft that does not open `draft-unopenable`: so a run whose
  * content is gone ends its filing, too.
  */
@@ -42,10 +52,13 @@ export function fileApprovedClaim(stores: FilingStores): Reaction {
     name: NAME,
     category: 'run',
     hears: ['ApprovalGranted'],
-    isTransient: (error) => error instanceof StoreUnavailable || error instanceof ConcurrentChange,
+    isTransient: (error) =>
+      error instanceof StoreUnavailable ||
+      error instanceof ConcurrentChange ||
+      (error instanceof FactsUnavailable && error.soon),
     async react({ tenant, id, data }) {
-      const { approvalId } = data as { approvalId: string };
-      const filing = await startFiling(stores, { tenant, runId: id, approvalId });
+      const { approvalId, grantedAt } = data as { approvalId: string; grantedAt: string };
+      const filing = await startFiling(stores, { tenant, runId: id, approvalId, grantedAt });
       if (filing?.stage !== 'filing') return;
       await conclude(stores, filing, isSealed(filing.content) ? UNOPENABLE : await fileClaim(stores, filing));
     },
@@ -56,30 +69,54 @@ interface Grant {
   readonly tenant: string;
   readonly runId: string;
   readonly approvalId: string;
+  readonly grantedAt: string;
+}
+
+/** Within which a fact that cannot be looked up is tried again and again; later it is set aside between the tries. */
+const SOON_MS = 60_000;
+
+/** A fact that has to be known before filing cannot be looked up now. */
+class FactsUnavailable extends Error {
+  override readonly name = 'FactsUnavailable';
+  readonly code = 'facts-unavailable';
+
+  constructor(readonly soon: boolean) {
+    super('a fact that the approval rests on cannot be looked up');
+  }
 }
 
 type Filing = Grant & NonNullable<ReturnType<typeof approvedDraft>> & { readonly runRevision: bigint };
 
-/** What is to be filed; `undefined` where the run refuses, or notes that the approval is invalid. */
+/**
+ * What is to be filed; `undefined` where the run refuses, or notes that the approval is invalid.
+ *
+ * @throws FactsUnavailable
+ */
 async function startFiling(stores: FilingStores, grant: Grant): Promise<Filing | undefined> {
   const { tenant, runId, approvalId } = grant;
   const context = contextOf(stores, grant, 'start-filing');
   const standings = await standingsOf(stores, grant);
-  try {
-    const handled = await stores.events.handle(runStream, {
+  const start = (readings: FactReading[]) =>
+    stores.events.handle(runStream, {
       tenant,
       id: runId,
       context,
-      command: { type: 'StartFiling', tenant, approvalId, standings, at: context.at },
+      command: { type: 'StartFiling', tenant, approvalId, standings, readings, at: context.at },
       despiteUnopenable: true,
       answer: (run: RunState) => approvedDraft(run, approvalId),
     });
+  try {
+    const handled = await stores.rechecks.with({ tenant, runId }, { kind: 'execution', approvalId }, start);
     if (!handled.answer) return undefined;
     const runRevision = handled.appended > 0 ? handled.revision : await filingRevision(stores, grant);
     return { ...grant, ...handled.answer, runRevision };
   } catch (error) {
     if (!(error instanceof RefusedCommand)) throw error;
-    stores.notice('a granted approval is not filed', { tenant, approvalId, code: error.refusal.refused });
+    const code = error.refusal.refused;
+    if (code === 'facts-moved') throw new ConcurrentChange(`run-${tenant}.${runId}`);
+    if (code === 'facts-unavailable')
+      throw new FactsUnavailable(stores.now() - Date.parse(grant.grantedAt) < SOON_MS);
+    stores.notice('a granted approval is not filed', { tenant, approvalId, code });
     return undefined;
   }
 }

@@ -5,7 +5,7 @@ import {
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { Gauge } from 'prom-client';
-import { Clock, Log, Metrics, noticeIn } from '#apps/platform';
+import { Clock, Log, Metrics, noticeIn, Rechecks } from '#apps/platform';
 import { EventStore } from '#libs/event-store';
 import { ReadModels } from '#libs/projecting';
 import { ReactionRunner, type ReactionStatus } from '#libs/reacting';
@@ -18,9 +18,16 @@ import { PayloadSweep } from './payload-sweep.js';
 export class Reactions implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly runners: ReactionRunner[];
 
-  constructor(events: EventStore, vault: Vault, models: ReadModels, told: Log, clock: Clock) {
+  constructor(
+    events: EventStore,
+    vault: Vault,
+    models: ReadModels,
+    rechecks: Rechecks,
+    told: Log,
+    clock: Clock,
+  ) {
     const notice = noticeIn(told);
-    const reactions = [fileApprovedClaim({ events, vault, now: () => clock.now(), notice })];
+    const reactions = [fileApprovedClaim({ events, vault, rechecks, now: () => clock.now(), notice })];
     const stores = { log: events, models, notice };
     this.runners = reactions.map((reaction) => new ReactionRunner(reaction, stores));
   }
@@ -46,7 +53,8 @@ export class Reactions implements OnApplicationBootstrap, BeforeApplicationShutd
 
 @Module({ providers: [Reactions, PayloadSweep], exports: [Reactions] })
 export class ReactorModule {
-  constructor(reactions: Reactions, metrics: Metrics) {
+  constructor(reactions: Reactions, metrics: Metrics, rechecks: Rechecks) {
+    rechecks.countIn(metrics, 'waymark_reaction_fact_unanswered_total');
     const gauge = (name: string, help: string, value: (status: ReactionStatus) => number) =>
       new Gauge({
         name,

@@ -62,6 +62,10 @@ export const settings = z.object({
   WAYMARK_MONGODB_URL: url(['mongodb', 'mongodb+srv']).describe(
     'A real MongoDB, instead of the embedded one.',
   ),
+  WAYMARK_POLICIES_PORT: port(0).describe('Port of the embedded policy register; 0 for a free one.'),
+  WAYMARK_POLICIES_URL: url(['http', 'https']).describe(
+    'A real policy register, instead of the embedded one.',
+  ),
   WAYMARK_TWO_PERSON_LIMIT: amount.describe(
     'Above this amount, or in another currency, two people must sign.',
   ),
@@ -120,6 +124,8 @@ export class Config {
   /** Absent while the embedded engine is to be used and has not been started yet. */
   readonly eventStoreUrl: string | undefined;
   readonly mongoUrl: string | undefined;
+  readonly policiesPort: number;
+  readonly policiesUrl: string | undefined;
   readonly twoPersonLimit: Money;
   /** Sizes are in bytes of canonical JSON. */
   readonly stateLimit: number;
@@ -142,6 +148,8 @@ export class Config {
     this.mongoPort = set.WAYMARK_MONGODB_PORT;
     this.eventStoreUrl = set.WAYMARK_EVENTSTORE_URL;
     this.mongoUrl = set.WAYMARK_MONGODB_URL;
+    this.policiesPort = set.WAYMARK_POLICIES_PORT;
+    this.policiesUrl = set.WAYMARK_POLICIES_URL;
     this.twoPersonLimit = set.WAYMARK_TWO_PERSON_LIMIT;
     this.stateLimit = set.WAYMARK_STATE_LIMIT;
     this.workerStateLimit = set.WAYMARK_WORKER_STATE_LIMIT;

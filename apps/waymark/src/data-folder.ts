@@ -12,6 +12,7 @@ export interface Running {
   url: string;
   eventStoreUrl: string;
   mongoUrl: string;
+  policiesUrl: string;
 }
 
 const MARKER = 'waymark.json';
@@ -137,7 +138,7 @@ function markOf(text: string): { format?: unknown; keys?: string } {
 }
 
 /** What one process at a time may have: to be the server on the folder, or to serve one store's files. */
-export type Part = 'server' | 'event-store' | 'document-store';
+export type Part = 'server' | 'event-store' | 'document-store' | 'policy-register';
 
 /**
  * The sole right to a part of the data folder, until `release` or the end of this process, however it ends.

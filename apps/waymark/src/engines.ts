@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import type { Config } from '#apps/settings';
 import * as documents from '#libs/embedded/document-store';
 import * as events from '#libs/embedded/event-store';
-import { claim, naming, needRoom, openDataFolder } from './data-folder.js';
+import { startPolicyRegister } from '#libs/embedded/policy-register';
+import { claim, naming, needRoom, openDataFolder, type Part } from './data-folder.js';
 import { CannotStart } from './failures.js';
 import { checkPort } from './ports.js';
 import type { Service } from './service.js';
@@ -10,11 +11,13 @@ import type { Service } from './service.js';
 export interface EngineUrls {
   eventStoreUrl?: string;
   mongoUrl?: string;
+  policiesUrl?: string;
 }
 
 export interface EnginesWanted {
   eventStore: boolean;
   documentStore: boolean;
+  policyRegister: boolean;
 }
 
 const LOOPBACK = '127.0.0.1';
@@ -41,6 +44,11 @@ export async function startEngines(config: Config, wanted: EnginesWanted): Promi
       engines.push(engine);
       ready.mongoUrl = engine.url;
     }
+    if (wanted.policyRegister) {
+      const engine = await openPolicyRegister(config);
+      engines.push(engine);
+      ready.policiesUrl = engine.url;
+    }
     return { ready, close };
   } catch (error) {
     await close();
@@ -65,6 +73,13 @@ function openDocumentStore({ dataFolder, mongoPort: port }: Config) {
   });
 }
 
+function openPolicyRegister({ dataFolder, policiesPort: port }: Config) {
+  return claimed(dataFolder, 'policy-register', [], async (folder) => {
+    await checkPort(LOOPBACK, port, 'WAYMARK_POLICIES_PORT');
+    return startPolicyRegister({ folder, port });
+  });
+}
+
 interface Engine {
   url: string;
   close(): Promise<void>;
@@ -73,7 +88,7 @@ interface Engine {
 /** Claims an engine's part and opens it; what the person who starts it can mend, or must know, is one line. */
 async function claimed(
   dataFolder: string,
-  part: 'event-store' | 'document-store',
+  part: Exclude<Part, 'server'>,
   mendable: ErrorClass[],
   begin: (folder: string) => Promise<Engine>,
 ): Promise<Engine> {

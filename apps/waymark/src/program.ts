@@ -24,7 +24,8 @@ export function program(main: string, version: string): Command {
     .description('run the embedded engines alone, on the same settings')
     .option('--event-store', 'the event store only')
     .option('--document-store', 'the document store only')
-    .action((only: { eventStore?: true; documentStore?: true }) => reporting(() => engines(only)));
+    .option('--policy-register', 'the policy register only')
+    .action((only: EnginesNamed) => reporting(() => engines(only)));
   waymark
     .command('app', { hidden: true })
     .description('run the app alone, against engines whose addresses are set')
@@ -63,19 +64,28 @@ function tokenCommand(): Command {
     );
 }
 
-async function engines(only: { eventStore?: true; documentStore?: true }): Promise<void> {
-  const both = only.eventStore === only.documentStore;
+interface EnginesNamed {
+  eventStore?: true;
+  documentStore?: true;
+  policyRegister?: true;
+}
+
+/** Those that are named; where none is, all. */
+async function engines({ eventStore, documentStore, policyRegister }: EnginesNamed): Promise<void> {
+  const all = !eventStore && !documentStore && !policyRegister;
   const wanted = {
-    eventStore: both || only.eventStore === true,
-    documentStore: both || only.documentStore === true,
+    eventStore: all || eventStore === true,
+    documentStore: all || documentStore === true,
+    policyRegister: all || policyRegister === true,
   };
   const config = Config.from(process.env);
   const { startEngines } = await import('./engines.js');
   await runService(
     () => startEngines(config, wanted),
-    ({ eventStoreUrl, mongoUrl }) => {
+    ({ eventStoreUrl, mongoUrl, policiesUrl }) => {
       if (eventStoreUrl !== undefined) console.log(`event store     ${eventStoreUrl}`);
       if (mongoUrl !== undefined) console.log(`document store  ${mongoUrl}`);
+      if (policiesUrl !== undefined) console.log(`policy register ${policiesUrl}`);
     },
   );
 }

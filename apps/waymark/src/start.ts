@@ -40,7 +40,7 @@ export async function start(config: Config, main: string): Promise<number> {
     const running = await Promise.race([server.start(), over.then(() => undefined)]);
     if (running !== undefined) {
       await writeRunning(folder, running);
-      if (attended) announce(running.url, folder);
+      if (attended) announce(running, folder);
       await tell({ type: 'ready', ready: running });
     }
     failure = (await over) || undefined;
@@ -55,11 +55,13 @@ export async function start(config: Config, main: string): Promise<number> {
 }
 
 /** The ports that a server would listen on. */
-function portsOf({ port, eventStorePort, eventStoreUrl, mongoPort, mongoUrl }: Config) {
+function portsOf(config: Config) {
+  const { port, eventStorePort, eventStoreUrl, mongoPort, mongoUrl, policiesPort, policiesUrl } = config;
   return {
     WAYMARK_PORT: port,
     ...(eventStoreUrl === undefined ? { WAYMARK_EVENTSTORE_PORT: eventStorePort } : {}),
     ...(mongoUrl === undefined ? { WAYMARK_MONGODB_PORT: mongoPort } : {}),
+    ...(policiesUrl === undefined ? { WAYMARK_POLICIES_PORT: policiesPort } : {}),
   };
 }
 
@@ -67,7 +69,7 @@ class Server {
   readonly givenUp: Promise<string>;
   private readonly engines: Child<EngineUrls> | undefined;
   private readonly app: Child<{ url: string }>;
-  private urls: { eventStoreUrl: string; mongoUrl: string } | undefined;
+  private urls: Required<EngineUrls> | undefined;
   private stopping = false;
 
   constructor(
@@ -84,15 +86,17 @@ class Server {
     const own = await this.engines?.start();
     const eventStoreUrl = this.config.eventStoreUrl ?? own?.eventStoreUrl;
     const mongoUrl = this.config.mongoUrl ?? own?.mongoUrl;
-    if (eventStoreUrl === undefined || mongoUrl === undefined) throw new Error('an engine has no address');
-    this.urls = { eventStoreUrl, mongoUrl };
+    const policiesUrl = this.config.policiesUrl ?? own?.policiesUrl;
+    if (eventStoreUrl === undefined || mongoUrl === undefined || policiesUrl === undefined)
+      throw new Error('an engine has no address');
+    this.urls = { eventStoreUrl, mongoUrl, policiesUrl };
     if (this.stopping) return never();
     const { url } = await this.app.start();
     while (!(await isReady(url))) {
       if (this.stopping) return never();
       await pause(HEALTH_EVERY_MS);
     }
-    return { pid: process.pid, url, eventStoreUrl, mongoUrl };
+    return { pid: process.pid, url, ...this.urls };
   }
 
   async stop(): Promise<void> {
@@ -102,10 +106,11 @@ class Server {
   }
 
   private enginesWanted(): string[] {
-    const { eventStoreUrl, mongoUrl } = this.config;
+    const { eventStoreUrl, mongoUrl, policiesUrl } = this.config;
     return [
       ...(eventStoreUrl === undefined ? ['--event-store'] : []),
       ...(mongoUrl === undefined ? ['--document-store'] : []),
+      ...(policiesUrl === undefined ? ['--policy-register'] : []),
     ];
   }
 
@@ -113,6 +118,7 @@ class Server {
     const environment = (last: EngineUrls | undefined) => ({
       ...portOf('WAYMARK_EVENTSTORE_PORT', last?.eventStoreUrl),
       ...portOf('WAYMARK_MONGODB_PORT', last?.mongoUrl),
+      ...portOf('WAYMARK_POLICIES_PORT', last?.policiesUrl),
     });
     const args = ['engines', ...this.enginesWanted()];
     return new Child('engines', (last) => this.run(args, environment(last)), warn);
@@ -122,6 +128,7 @@ class Server {
     return this.run(['app'], {
       WAYMARK_EVENTSTORE_URL: this.urls?.eventStoreUrl ?? '',
       WAYMARK_MONGODB_URL: this.urls?.mongoUrl ?? '',
+      WAYMARK_POLICIES_URL: this.urls?.policiesUrl ?? '',
       ...portOf('WAYMARK_PORT', lastUrl),
     });
   }
@@ -175,11 +182,12 @@ function warn(text: string): void {
   console.error(`waymark: ${text}`);
 }
 
-function announce(url: string, folder: string): void {
+function announce({ url, policiesUrl }: Running, folder: string): void {
   console.log(
     [
       `Waymark is ready at ${url}`,
       `  data    ${folder}`,
+      `  policies ${policiesUrl}/v1/<tenant>/policies/<number>`,
       '  token   npx waymark token --role adjuster --sub dana --tenant acme',
       '  stop    Ctrl-C',
     ].join('\n'),

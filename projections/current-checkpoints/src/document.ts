@@ -12,6 +12,7 @@ const stepKind = z.enum(['tool', 'model', 'human', 'system']);
 const stepMark = z.strictObject({ stepId: text, kind: stepKind, at: text, revision: text });
 
 const signed = { delegatedBy: text.optional(), comment: note.optional() };
+const changed = z.strictObject({ name: text, was: content, now: content.optional() });
 
 const approval = z.strictObject({
   approvalId: text,
@@ -61,6 +62,7 @@ const approval = z.strictObject({
       cause: z.discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('draft-changed'), draftVersion: count, digest: text }),
         z.strictObject({ kind: z.literal('rights-changed'), sub: text }),
+        z.strictObject({ kind: z.literal('facts-changed'), facts: z.array(changed) }),
       ]),
       at: text,
     })
@@ -70,6 +72,23 @@ const approval = z.strictObject({
   receiptNumber: text.optional(),
   filedAt: text.optional(),
   refusal: z.strictObject({ code: text, at: text }).optional(),
+});
+
+const fact = z.strictObject({
+  name: text,
+  value: content,
+  source: z.strictObject({
+    kind: z.enum(['claims', 'profile', 'policy', 'statement']),
+    ref: note.optional(),
+  }),
+  recheck: z.enum(['on-resume', 'on-execution', 'both', 'never']),
+  required: z.boolean(),
+  maxAgeSeconds: count.optional(),
+  observedAt: text,
+  /** Of the event that the value is from. */
+  revision: text,
+  /** A recheck found another value, or that it is too old, and no worker has answered to that yet. */
+  changedAt: text.optional(),
 });
 
 /**
@@ -100,6 +119,16 @@ export const checkpoint = z.strictObject({
       savedAt: text,
     }),
   ),
+  facts: z.array(fact),
+  /** What the last recheck found. */
+  recheck: z
+    .strictObject({
+      unchanged: z.array(text),
+      changed: z.array(changed),
+      unavailable: z.array(text),
+      at: text,
+    })
+    .optional(),
   approvals: z.array(approval),
   /** The state itself, or where the payload store has it. */
   workerState: z
@@ -123,4 +152,5 @@ export const checkpoint = z.strictObject({
   updatedAt: text,
 });
 export type Checkpoint = z.infer<typeof checkpoint>;
+export type Fact = Checkpoint['facts'][number];
 export type Approval = Checkpoint['approvals'][number];

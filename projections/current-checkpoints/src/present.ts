@@ -23,7 +23,8 @@ function runStatus(doc: Checkpoint, now: string): RunStatus {
   const recheckFailed = approvals.some(
     ({ invalidation }) => invalidation && invalidation.cause.kind !== 'draft-changed',
   );
-  if (recheckFailed || newest.has('refused') || newest.has('lapsed')) return 'needs-attention';
+  const changed = doc.facts.some(({ changedAt }) => changedAt !== undefined);
+  if (changed || recheckFailed || newest.has('refused') || newest.has('lapsed')) return 'needs-attention';
   if (newest.has('filing')) return 'filing';
   if (newest.has('granted')) return 'approved';
   return newest.has('pending') || newest.has('endorsed') ? 'waiting' : 'open';
@@ -69,6 +70,7 @@ export function withStatus(status: RunStatus, now: string): Condition {
       newest({ state: { $in: ['refused', 'lapsed'] } }),
       newest({ state: 'granted', executeBy: { $lte: now } }),
       newest({ state: 'invalidated', 'invalidation.cause.kind': { $ne: 'draft-changed' } }),
+      { 'facts.changedAt': { $exists: true } },
     ],
   };
   const filing = newest({ state: 'filing' });

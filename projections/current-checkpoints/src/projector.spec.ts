@@ -106,6 +106,7 @@ describe('current checkpoints', () => {
       phase,
       steps: { completed: 0, open: [], failed: [], recent: [] },
       drafts: [],
+      facts: [],
       approvals: [],
       startedAt: at(0),
       updatedAt: at(0),

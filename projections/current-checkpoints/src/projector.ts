@@ -1,7 +1,7 @@
 import type { DomainEvent } from '#libs/decider';
 import { foldWorkerState, type RunEvent } from '#libs/domain/runs';
 import { type Fold, type Recorded, Unprojectable, defineProjection } from '#libs/projecting';
-import { type Approval, type Checkpoint, checkpoint } from './document.js';
+import { type Approval, type Checkpoint, checkpoint, type Fact } from './document.js';
 
 const RECENT = 10;
 
@@ -11,7 +11,7 @@ type StepStatus = Checkpoint['steps']['recent'][number]['status'];
 
 export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
   name: 'current-checkpoints',
-  version: 1,
+  version: 2,
   category: 'run',
   document: checkpoint,
   indexes: [
@@ -32,6 +32,7 @@ export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
         ...(data.input !== undefined && { input: data.input }),
         steps: { completed: 0, open: [], failed: [], recent: [] },
         drafts: [],
+        facts: [],
         approvals: [],
         startedAt: data.startedAt,
         updatedAt: metadata.recordedAt,
@@ -55,10 +56,29 @@ export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
         approvals: superseding(doc.approvals, draftId),
       };
     }),
+    FactsRecorded: updating((doc, { data: { facts, observedAt }, revision }) => {
+      const recorded = facts.map((fact) => ({ ...fact, observedAt, revision: revision.toString() }));
+      return { ...doc, facts: recorded.reduce(withFact, doc.facts) };
+    }),
+    FactsRechecked: updating((doc, { data, revision }) => {
+      const { unchanged, changed, unavailable, recheckedAt: at } = data;
+      const facts = doc.facts.map((fact) => {
+        if (unchanged.includes(fact.name) && fact.source.kind !== 'statement')
+          return { ...fact, observedAt: at };
+        const change = changed.find(({ name }) => name === fact.name);
+        return change ? changedFact(fact, change.now, at, revision) : fact;
+      });
+      return { ...doc, facts, recheck: { unchanged, changed, unavailable, at } };
+    }),
     ApprovalRequested: updating((doc, { data }) => {
       const { executeWithinSeconds: _, ...asked } = data;
       const older = superseding(doc.approvals, asked.draftId, { newest: false });
-      return { ...doc, approvals: [...older, { ...asked, state: 'pending', newest: true, decidedBy: [] }] };
+      const facts = doc.facts.map((fact) => (asked.basedOn.includes(fact.name) ? acknowledged(fact) : fact));
+      return {
+        ...doc,
+        facts,
+        approvals: [...older, { ...asked, state: 'pending', newest: true, decidedBy: [] }],
+      };
     }),
     ApprovalDelegated: approving(({ to, delegatedBy, delegatedAt, endsAt }, { delegations = [] }) => ({
       delegations: [
@@ -118,6 +138,20 @@ export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
 
 function updating<Event extends DomainEvent>(fold: Fold<Checkpoint, Event>): Fold<Checkpoint, Event> {
   return (doc, event) => ({ ...fold(doc, event), updatedAt: event.metadata.recordedAt });
+}
+
+function withFact(facts: Fact[], fact: Fact): Fact[] {
+  const at = facts.findIndex(({ name }) => name === fact.name);
+  return at < 0 ? [...facts, fact] : facts.with(at, fact);
+}
+
+function changedFact(fact: Fact, now: Fact['value'] | undefined, at: string, revision: bigint): Fact {
+  const known = now === undefined ? {} : { value: now, observedAt: at, revision: revision.toString() };
+  return { ...fact, ...known, changedAt: at };
+}
+
+function acknowledged({ changedAt: _, ...fact }: Fact): Fact {
+  return fact;
 }
 
 /** A newer version or approval of a draft closes whatever approval of it was open. */

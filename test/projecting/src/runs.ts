@@ -113,6 +113,7 @@ export const moves: fc.Arbitrary<Move[]> = fc.array(
     run: fc.nat(2),
     kind: fc.oneof(
       { weight: 20, arbitrary: kinds('RecordStep', 'SaveDraft', 'SaveWorkerState', 'EnterPhase') },
+      { weight: 9, arbitrary: kinds('RecordFacts') },
       { weight: 60, arbitrary: kinds('RequestApproval', 'DecideApproval', 'StartFiling') },
       { weight: 15, arbitrary: kinds('NoteReceipt', 'RefuseFiling', 'WithdrawApproval', 'DelegateApproval') },
       { weight: 2, arbitrary: kinds('CompleteRun', 'FailRun', 'CancelRun') },
@@ -136,10 +137,16 @@ export function commandOf({ kind, pick }: Move, runId: string, at: string): RunC
       return { type: kind, phase: `phase-${pick % 2}`, ...worker };
     case 'SaveWorkerState':
       return { type: kind, state: { cursor: pick }, ...(pick % 2 && { label: `label-${pick}` }), ...worker };
+    case 'RecordFacts': {
+      const fact = { name: `fact-${pick % 2}`, value: pick % 3, source: { kind: 'statement' as const } };
+      const facts = [{ ...fact, recheck: 'both' as const, required: true, maxAgeSeconds: 100 }];
+      return { type: kind, facts, ...worker };
+    }
     case 'SaveDraft':
       return { type: kind, draftId, content: pick < 8 ? salted : changed, ...worker };
     case 'RequestApproval': {
-      const asked = { summary: 's', basedOn: [], requestedBy: people.assistant, expiresInSeconds: 600 };
+      const basedOn = pick % 4 === 0 ? ['fact-0'] : [];
+      const asked = { summary: 's', basedOn, requestedBy: people.assistant, expiresInSeconds: 600 };
       const draftVersion = pick < 9 ? 1 : 2;
       const twoPersonLimit = { amount: pick % 3 ? '5000' : '1', currency: 'USD' };
       return {

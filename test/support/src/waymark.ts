@@ -120,6 +120,7 @@ export class Server {
   readonly url: string;
   readonly eventStoreUrl: string;
   readonly mongoUrl: string;
+  readonly policiesUrl: string;
   readonly pid: number;
   /** Resolves when it and all that it started have ended, however that came. */
   readonly gone: Promise<void>;
@@ -129,10 +130,11 @@ export class Server {
     private readonly launched: Launched<Running>,
   ) {
     this.gone = launched.gone;
-    const { url, eventStoreUrl, mongoUrl, pid } = launched.ready;
+    const { url, eventStoreUrl, mongoUrl, policiesUrl, pid } = launched.ready;
     this.url = url;
     this.eventStoreUrl = eventStoreUrl;
     this.mongoUrl = mongoUrl;
+    this.policiesUrl = policiesUrl;
     this.pid = pid;
   }
 

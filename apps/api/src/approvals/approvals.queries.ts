@@ -45,9 +45,10 @@ export class ReadApprovalHandler implements IQueryHandler<ReadApproval> {
 
 /** What the approval was asked for: the draft, where it still has that version, and who decided what. */
 function asShown(run: PresentedRun, approval: PresentedApproval) {
-  const { draftId, draftVersion } = approval;
+  const { basedOn, draftId, draftVersion } = approval;
+  const facts = run.facts.filter(({ name }) => basedOn.includes(name));
   const draft = run.drafts.find((each) => each.draftId === draftId && each.draftVersion === draftVersion);
-  return { facts: [], decisions: decisionsOf(approval), ...(draft && { draft }) };
+  return { facts, decisions: decisionsOf(approval), ...(draft && { draft }) };
 }
 
 interface Decision {

@@ -117,7 +117,7 @@ describe('operations', () => {
     expect(body.items).toMatchObject([
       {
         name: 'current-checkpoints',
-        version: 1,
+        version: 2,
         deadLetters: 0,
         position: expect.stringMatching(/^\d+$/) as string,
       },

@@ -1,8 +1,9 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { CheckpointQueries, present, type PresentedRun } from '#projections/current-checkpoints';
+import { Rechecks } from '#apps/platform';
 import { sha256 } from '#libs/canonical';
 import { isRefusal } from '#libs/decider';
-import { run as rules, runStream } from '#libs/domain/runs';
+import { type FactReading, run as rules, type RunState, runStream } from '#libs/domain/runs';
 import { EventStore, type Handled } from '#libs/event-store';
 import { type LeaseRecord, Leases } from '#libs/leases';
 import type { Call } from '../calls.js';
@@ -16,7 +17,7 @@ interface Resumed {
   run: PresentedRun;
   leaseToken: string;
   leaseExpiresAt: string;
-  recheck: { unchanged: string[]; changed: string[]; unavailable: string[] };
+  recheck: ReturnType<typeof recheckOf>;
 }
 
 export class ResumeRun extends Command<Handled<Resumed>> {
@@ -24,6 +25,15 @@ export class ResumeRun extends Command<Handled<Resumed>> {
     super();
   }
 }
+
+/** What of the command does not come from the caller. */
+interface Taken {
+  readonly secretDigest: string;
+  readonly readings: readonly FactReading[];
+  readonly seen?: LeaseRecord;
+}
+
+const ON_RESUME = { kind: 'resume', lease: 1 } as const;
 
 /** Thrown out of the rule: the lease may be taken, once the heartbeats of the one that stands are closed. */
 class CloseFirst extends Error {
@@ -44,15 +54,18 @@ export class ResumeRunHandler implements ICommandHandler<ResumeRun> {
     private readonly leases: Leases,
     private readonly queries: CheckpointQueries,
     private readonly states: WorkerStates,
+    private readonly rechecks: Rechecks,
   ) {}
 
   async execute({ call }: ResumeRun): Promise<Handled<Resumed>> {
     const secret = call.command.leaseSecret();
-    const handled = await this.take(call, sha256(secret));
-    const { number, expiresAt } = handled.answer;
+    const run = { tenant: call.who.tenant, runId: runIdOf(call) };
+    const handled = await this.rechecks.with(run, ON_RESUME, (readings) =>
+      this.take(call, sha256(secret), readings),
+    );
+    const { number, expiresAt, recheck } = handled.answer;
     const view = await this.queries.run({ tenant: call.who.tenant }, runIdOf(call), handled.revision);
     if (!view) throw notFound();
-    const recheck = { unchanged: [], changed: [], unavailable: [] };
     const answer = {
       run: await this.states.openedIfReachable(present(view, view.doc.updatedAt)),
       leaseToken: `${number}.${secret}`,
@@ -62,12 +75,12 @@ export class ResumeRunHandler implements ICommandHandler<ResumeRun> {
     return { ...handled, answer };
   }
 
-  private async take(call: Call<ResumeBody>, secretDigest: string) {
+  private async take(call: Call<ResumeBody>, secretDigest: string, readings: FactReading[]) {
     const stream = streamOf(call);
     for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
       const seen = await this.leases.read(stream);
       try {
-        return await this.append(call, secretDigest, seen);
+        return await this.append(call, { secretDigest, readings, ...(seen && { seen }) });
       } catch (error) {
         if (!(error instanceof CloseFirst)) throw error;
         const behind = seen !== undefined && seen.number > error.number;
@@ -82,8 +95,10 @@ export class ResumeRunHandler implements ICommandHandler<ResumeRun> {
       { 'retry-after': '1' },
     );
   }
-  private append(call: Call<ResumeBody>, secretDigest: string, seen: LeaseRecord | undefined) {
+
+  private append(call: Call<ResumeBody>, taken: Taken) {
     const { who, at, body } = call;
+    const { seen } = taken;
     const decide: typeof rules.decide = (command, state) => {
       const outcome = rules.decide(command, state);
       const number = state.lease?.number;
@@ -97,12 +112,27 @@ export class ResumeRunHandler implements ICommandHandler<ResumeRun> {
         tenant: who.tenant,
         id: runIdOf(call),
         context: contextOf(call),
-        command: { type: 'TakeLease', at, holder: who.sub, secretDigest, ...body, ...(seen && { seen }) },
+        command: { type: 'TakeLease', at, holder: who.sub, ...taken, ...body },
         permit: ({ started }) => call.judge({ customerId: started?.customerId, takeOver: body.takeOver }),
-        answer: ({ lease }) => ({ number: lease?.number ?? 0, expiresAt: lease?.expiresAt ?? at }),
+        answer: ({ lease, recheck }) => {
+          const { number = 0, expiresAt = at } = lease ?? {};
+          return { number, expiresAt, recheck: recheckOf(recheck, number) };
+        },
       },
     );
   }
+}
+
+/** What was found when a lease was taken; nothing, where nothing was due then. */
+function recheckOf(last: RunState['recheck'], lease: number) {
+  if (last?.on.kind !== 'resume' || last.on.lease !== lease)
+    return { unchanged: [], changed: [], unavailable: [] };
+  const { unchanged, changed, unavailable } = last;
+  return {
+    unchanged,
+    changed: changed.map(({ name, was, now = null }) => ({ name, was, now })),
+    unavailable,
+  };
 }
 
 export class ExtendLease extends Command<{ leaseExpiresAt: string }> {

@@ -8,6 +8,7 @@ import {
   CompleteRun,
   EnterPhase,
   FailRun,
+  RecordFacts,
   RecordStep,
   RequestApproval,
   SaveDraft,
@@ -94,6 +95,17 @@ export class RunsController {
   })
   record(@Called() call: Of<of.StepBody>) {
     return this.dispatch.command(call, new RecordStep(call));
+  }
+
+  @Route('POST', '/v1/runs/:runId/facts', {
+    kind: 'worker',
+    permit: 'runs.work',
+    summary: 'Record facts that the run rests on; another value invalidates open approvals that rest on it',
+    body: of.factsBody,
+    answer: of.factsRecorded,
+  })
+  facts(@Called() call: Of<of.FactsBody>) {
+    return this.dispatch.command(call, new RecordFacts(call));
   }
 
   @Route('PUT', '/v1/runs/:runId/drafts/:draftId', {

@@ -7,7 +7,15 @@ import { EventStore, type Handled } from '#libs/event-store';
 import { judge } from '#libs/access';
 import type { Call } from '../calls.js';
 import { contextOf, leaseShown, partyOf, Runs } from './runs.js';
-import type { ApprovalBody, DraftBody, EndBody, PhaseBody, StartBody, StepBody } from './runs.schemas.js';
+import type {
+  ApprovalBody,
+  DraftBody,
+  EndBody,
+  FactsBody,
+  PhaseBody,
+  StartBody,
+  StepBody,
+} from './runs.schemas.js';
 import { StateLimit } from './state-limit.js';
 
 export class StartRun extends Command<Handled<{ runId: string; status: string; startedAt: string }>> {
@@ -70,6 +78,26 @@ export class RecordStepHandler implements ICommandHandler<RecordStep> {
     const { stepId, status } = call.body;
     const command = { type: 'RecordStep', ...byWorker(call), ...call.body } as const;
     return this.runs.handle(call, command, () => ({ stepId, status }));
+  }
+}
+
+export class RecordFacts extends Command<Handled<{ facts: string[]; observedAt: string }>> {
+  constructor(readonly call: Call<FactsBody>) {
+    super();
+  }
+}
+
+@CommandHandler(RecordFacts)
+export class RecordFactsHandler implements ICommandHandler<RecordFacts> {
+  constructor(private readonly runs: Runs) {}
+
+  execute({ call }: RecordFacts) {
+    const names = call.body.facts.map(({ name }) => name);
+    const command = { type: 'RecordFacts', ...byWorker(call), facts: call.body.facts } as const;
+    return this.runs.handle(call, command, ({ facts }) => ({
+      facts: names,
+      observedAt: facts.get(names[0] ?? '')?.observedAt ?? call.at,
+    }));
   }
 }
 

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { Metrics, Rechecks } from '#apps/platform';
 import { HeldLeases } from './held-leases.js';
 import { ExtendLeaseHandler, ResumeRunHandler, ReturnLeaseHandler } from './leases.handlers.js';
 import { RunsController } from './runs.controller.js';
@@ -25,6 +26,7 @@ import { WorkerStates } from './worker-states.js';
     handlers.StartRunHandler,
     handlers.EnterPhaseHandler,
     handlers.RecordStepHandler,
+    handlers.RecordFactsHandler,
     handlers.SaveDraftHandler,
     handlers.RequestApprovalHandler,
     WorkerStates,
@@ -44,4 +46,8 @@ import { WorkerStates } from './worker-states.js';
   ],
   exports: [Runs],
 })
-export class RunsModule {}
+export class RunsModule {
+  constructor(rechecks: Rechecks, metrics: Metrics) {
+    rechecks.countIn(metrics, 'waymark_resume_fact_unanswered_total');
+  }
+}

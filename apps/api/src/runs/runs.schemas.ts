@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Json } from '#libs/canonical';
+import { isPreferenceKey } from '#libs/domain/profiles';
 import { lossNotice } from '#libs/domain/losses';
 
 /** Text for people: no NUL, which is no character of any text. */
@@ -65,6 +66,39 @@ export const stepBody = z.strictObject({
 });
 export type StepBody = z.infer<typeof stepBody>;
 
+const factBody = z
+  .strictObject({
+    name: identifier,
+    value: json,
+    source: z.strictObject({
+      kind: z.enum(['claims', 'profile', 'policy', 'statement']),
+      ref: text(200).optional(),
+    }),
+    recheck: z.enum(['on-resume', 'on-execution', 'both', 'never']),
+    required: z.boolean().default(true),
+    maxAgeSeconds: z.int().min(1).max(315_360_000).optional(),
+  })
+  .superRefine(({ source: { kind, ref }, recheck }, context) => {
+    if (recheck === 'never') return;
+    const path = ['source', 'ref'];
+    if ((kind === 'policy' || kind === 'claims') && ref === undefined)
+      context.addIssue({ code: 'custom', path, message: 'is required: a policy number, or <number>@<date>' });
+    if (kind === 'profile' && ref !== undefined && !isPreferenceKey(ref))
+      context.addIssue({ code: 'custom', path, message: 'must be the key of a preference' });
+  });
+
+export const factsBody = z.strictObject({
+  facts: z
+    .array(factBody)
+    .min(1)
+    .max(50)
+    .refine(
+      (facts) => new Set(facts.map(({ name }) => name)).size === facts.length,
+      'must not hold a name twice',
+    ),
+});
+export type FactsBody = z.infer<typeof factsBody>;
+
 export const draftBody = z.strictObject({
   kind: z.literal('claim'),
   content: lossNotice.refine(
@@ -109,6 +143,7 @@ const appended = { revision: z.string(), position: z.string() };
 export const started = z.object({ runId: id, status: z.string(), startedAt: at, ...appended });
 export const entered = z.object({ phase: z.string(), ...appended });
 export const recorded = z.object({ stepId: z.string(), status: stepBody.shape.status, ...appended });
+export const factsRecorded = z.object({ facts: z.array(z.string()), observedAt: at, ...appended });
 export const drafted = z.object({ draftId, draftVersion: z.int(), digest, ...appended });
 export const saved = z.object({ savedAt: at, label: z.string().optional(), ...appended });
 export const ended = z.object({
@@ -142,6 +177,7 @@ export const plainRun = z.looseObject({
 });
 export const runView = plainRun.extend({
   steps: z.looseObject({ total: z.int(), completed: z.int(), failed: z.int() }),
+  facts: z.array(z.looseObject({ name: z.string(), value: json, observedAt: at, revision: z.string() })),
   drafts: z.array(z.looseObject({ draftId, draftVersion: z.int(), digest })),
   approvals: z.array(z.looseObject({ approvalId: z.string(), status: z.string(), expiresAt: at })),
   workerState: z

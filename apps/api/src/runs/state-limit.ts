@@ -8,6 +8,7 @@ import { type RunCommand, type RunRefusal, type RunState, runStream } from '#lib
 const GROWING: readonly RunCommand['type'][] = [
   'EnterPhase',
   'RecordStep',
+  'RecordFacts',
   'SaveDraft',
   'RequestApproval',
   'SaveWorkerState',

@@ -31,6 +31,16 @@ const words: Words = {
   StepCompleted: ({ stepId }) => `The step ${stepId} was completed.`,
   StepFailed: ({ stepId }) => `The step ${stepId} failed.`,
   DraftSaved: ({ draftId, draftVersion }) => `Version ${draftVersion} of the draft ${draftId} was saved.`,
+  FactsRecorded: ({ facts }) => `The worker recorded ${namesOf(facts)}.`,
+  FactsRechecked: ({ on, unchanged, changed, unavailable }) => {
+    const found = [
+      unchanged.length > 0 && `unchanged ${unchanged.join(', ')}`,
+      changed.length > 0 && `changed ${namesOf(changed)}`,
+      unavailable.length > 0 && `unavailable ${unavailable.join(', ')}`,
+    ].filter((part) => part !== false);
+    const why = on.kind === 'resume' ? 'to resume the run' : 'to execute the approval';
+    return `Facts were looked up again ${why}: ${found.join('; ')}.`;
+  },
   ApprovalRequested: ({ draftId, draftVersion, requestedBy, expiresAt }) =>
     `${requestedBy.sub} asked for an approval of version ${draftVersion} of the draft ${draftId}, until ${expiresAt}.`,
   ApprovalDelegated: ({ delegatedBy, to, endsAt }) =>
@@ -45,7 +55,9 @@ const words: Words = {
   ApprovalInvalidated: ({ cause }) =>
     cause.kind === 'draft-changed'
       ? `The approval became invalid: the draft has a version ${cause.draftVersion} since.`
-      : `The approval became invalid: ${cause.sub} may no longer decide it.`,
+      : cause.kind === 'facts-changed'
+        ? `The approval became invalid: ${namesOf(cause.facts)} changed.`
+        : `The approval became invalid: ${cause.sub} may no longer decide it.`,
   WorkerStateSaved: () => 'The worker saved its state.',
   FilingStarted: ({ draftId }) => `Filing a claim from the draft ${draftId} started.`,
   ReceiptNoted: ({ receiptNumber }) => `The claim was filed; its receipt is ${receiptNumber}.`,
@@ -54,6 +66,10 @@ const words: Words = {
   RunFailed: () => 'The run failed.',
   RunCancelled: () => 'The run was cancelled.',
 };
+
+function namesOf(facts: readonly { name: string }[]): string {
+  return facts.map(({ name }) => name).join(', ');
+}
 
 /** A page of a run's events, oldest first; the cursor is the revision that the next page begins with. */
 export async function timelineFrom(

@@ -2,7 +2,7 @@ import { canonicalJson, digestOf } from '#libs/canonical';
 import { covers, happened, refuse, type Refusal } from '#libs/decider';
 import type { Outcome, RequestApproval, RunRefusal, SaveDraft, WithdrawApproval } from './commands.js';
 import type { Party, RunEvent } from './events.js';
-import type { Approval, Draft, Run, RunState } from './state.js';
+import type { Approval, Draft, Fact, Run, RunState } from './state.js';
 import { later } from './time.js';
 
 export type ApprovalStatus = Approval['stage'] | 'endorsed' | 'expired' | 'lapsed';
@@ -70,8 +70,8 @@ export function requestApproval(command: RequestApproval, run: Run): Outcome {
     return refuse('approval-open', 'An approval of this draft is open.', {
       approvalId: approval.approvalId,
     });
-  if (command.basedOn.length > 0)
-    return refuse('fact-unknown', 'The run has no such facts.', { facts: command.basedOn });
+  const unfit = refuseFacts(command, run);
+  if (unfit) return unfit;
   const open = [...run.approvals.values()].filter((each) => isOpen(each, command.at)).length;
   if (open >= MOST_OPEN)
     return refuse('too-many-approvals', `The run has ${open} open approvals.`, { limit: MOST_OPEN });
@@ -93,6 +93,20 @@ export function requestApproval(command: RequestApproval, run: Run): Outcome {
       expiresAt: later(command.at, command.expiresInSeconds),
     }),
   ];
+}
+
+function refuseFacts({ basedOn, at }: RequestApproval, run: Run): Refusal<RunRefusal> | undefined {
+  const unknown = basedOn.filter((name) => !run.facts.has(name));
+  if (unknown.length > 0) return refuse('fact-unknown', 'The run has no such facts.', { facts: unknown });
+  const outdated = basedOn.filter((name) => isOutdated(run.facts.get(name), at));
+  if (outdated.length > 0)
+    return refuse('fact-outdated', 'These facts are older than they may be.', { facts: outdated });
+  return undefined;
+}
+
+/** A fact that may be so old, and is older. */
+export function isOutdated(fact: Fact | undefined, at: string): boolean {
+  return fact?.maxAgeSeconds !== undefined && at > later(fact.observedAt, fact.maxAgeSeconds);
 }
 
 export function refuseUnknown(approvalId: string): Refusal<RunRefusal> {

@@ -17,7 +17,10 @@ export const runRefusals = [
   'digest-mismatch',
   'draft-outdated',
   'draft-unknown',
+  'fact-outdated',
   'fact-unknown',
+  'facts-moved',
+  'facts-unavailable',
   'filing-in-progress',
   'filing-not-started',
   'filing-refused',
@@ -35,9 +38,19 @@ export const runRefusals = [
   'state-too-large',
   'step-already-completed',
   'too-many-approvals',
+  'too-many-facts',
 ] as const;
 export type RunRefusal = (typeof runRefusals)[number];
 export type Outcome = RunEvent[] | Refusal<RunRefusal>;
+
+type FactsRecorded = Extract<RunEvent, { type: 'FactsRecorded' }>['data'];
+
+/** What a source said of a fact as it stood in a version; without `found` the source could not be asked. */
+export interface FactReading {
+  name: string;
+  version: number;
+  found?: { [name: string]: Json } | undefined;
+}
 
 /** What a worker shows to write: the lease's number, the digest of its secret part, and the caller's subject. */
 export interface LeaseShown {
@@ -74,6 +87,8 @@ export interface TakeLease extends Timed {
   takeOver: boolean;
   /** The record of heartbeats; it counts only for the newest lease. */
   seen?: { number: number; expiresAt: string; closed: boolean };
+  /** Of the facts that are due when a run is resumed. */
+  readings?: readonly FactReading[];
 }
 
 export interface EnterPhase extends ByWorker {
@@ -106,6 +121,11 @@ export interface SaveWorkerState extends ByWorker {
   opened?: { digest: string; state: Json };
   /** Where the payload store has the state that is to be saved; `of` is that state's digest. */
   payload?: { digest: string; bytes: number; of: string };
+}
+
+export interface RecordFacts extends ByWorker {
+  type: 'RecordFacts';
+  facts: FactsRecorded['facts'];
 }
 
 export interface SaveDraft extends ByWorker {
@@ -165,6 +185,8 @@ export interface StartFiling extends Timed {
   approvalId: string;
   /** What the register says now of those on whose rights the grant rests; who is missing may not decide any more. */
   standings: Readonly<Record<string, Standing>>;
+  /** Of the facts that are due when the approval is executed. */
+  readings?: readonly FactReading[];
 }
 
 export interface NoteReceipt extends Timed {
@@ -199,7 +221,14 @@ export interface CancelRun extends Timed, Ending {
 }
 
 export type WorkerCommand =
-  EnterPhase | RecordStep | SaveWorkerState | SaveDraft | RequestApproval | CompleteRun | FailRun;
+  | EnterPhase
+  | RecordStep
+  | RecordFacts
+  | SaveWorkerState
+  | SaveDraft
+  | RequestApproval
+  | CompleteRun
+  | FailRun;
 
 export type RunCommand =
   | StartRun

@@ -33,6 +33,9 @@ const signed = {
   delegatedBy: subject.optional(),
   comment: reason,
 };
+const name = identifier;
+/** What a recheck found: `now` is absent where the fact is too old to be relied on, and nothing else is known. */
+const factChanged = z.strictObject({ name, was: content, now: content.optional() });
 
 const ended = { reason, output: content.optional() };
 
@@ -84,6 +87,38 @@ export const runEvents = {
       savedAt: at,
     })
     .describe('A version of a draft was written. The digest is over salt and notice.'),
+  FactsRecorded: z
+    .strictObject({
+      facts: z.array(
+        z.strictObject({
+          name,
+          value: content,
+          source: z.strictObject({
+            kind: z.enum(['claims', 'profile', 'policy', 'statement']),
+            ref: personal('run', z.string().min(1).max(200)).optional(),
+          }),
+          recheck: z.enum(['on-resume', 'on-execution', 'both', 'never']),
+          required: z.boolean(),
+          maxAgeSeconds: z.int().min(1).optional(),
+        }),
+      ),
+      observedAt: at,
+    })
+    .describe('The worker noted what the run rests on. A fact of the same name replaces the one before.'),
+  FactsRechecked: z
+    .strictObject({
+      on: z.discriminatedUnion('kind', [
+        z.strictObject({ kind: z.literal('resume'), lease: z.int().min(1) }),
+        z.strictObject({ kind: z.literal('execution'), approvalId }),
+      ]),
+      unchanged: z.array(name),
+      changed: z.array(factChanged),
+      unavailable: z.array(name),
+      recheckedAt: at,
+    })
+    .describe(
+      'Facts were looked up again, before a lease was taken or an approval executed; what changed is known anew.',
+    ),
   ApprovalRequested: z
     .strictObject({
       approvalId,
@@ -131,6 +166,7 @@ export const runEvents = {
       cause: z.discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('draft-changed'), draftVersion, digest }),
         z.strictObject({ kind: z.literal('rights-changed'), sub: subject }),
+        z.strictObject({ kind: z.literal('facts-changed'), facts: z.array(factChanged) }),
       ]),
       invalidatedAt: at,
     })

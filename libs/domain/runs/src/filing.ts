@@ -3,9 +3,19 @@ import { claimIdOf } from '#libs/domain/losses';
 import { approvalOf, approvalStatus, refuseFallen, refuseLapsed, refuseUnknown } from './approvals.js';
 import { lostRights } from './decisions.js';
 import type { NoteReceipt, Outcome, RefuseFiling, RunRefusal, StartFiling } from './commands.js';
+import { recheck } from './facts.js';
 import type { Approval, Run } from './state.js';
 
-export function startFiling({ tenant, approvalId, standings, at }: StartFiling, run: Run): Outcome {
+const NOTHING_DUE = { events: [], changed: false };
+
+/** A run whose draft does not open has no facts that do; its filing starts only to be refused. */
+function isOpened({ draftId }: Approval, { drafts }: Run): boolean {
+  const draft = drafts.get(draftId);
+  return draft !== undefined && 'notice' in draft.content;
+}
+
+export function startFiling(command: StartFiling, run: Run): Outcome {
+  const { tenant, approvalId, standings, readings = [], at } = command;
   const approval = run.approvals.get(approvalId);
   if (!approval) return refuseUnknown(approvalId);
   if (approval.filing) return [];
@@ -16,9 +26,15 @@ export function startFiling({ tenant, approvalId, standings, at }: StartFiling, 
     const cause = { kind: 'rights-changed' as const, sub };
     return [happened('ApprovalInvalidated', { approvalId, cause, invalidatedAt: at })];
   }
+  const rechecked = isOpened(approval, run)
+    ? recheck(run, { kind: 'execution', approvalId }, readings, at)
+    : NOTHING_DUE;
+  if ('refused' in rechecked) return rechecked;
+  if (rechecked.changed) return rechecked.events;
   const { draftId, draftVersion, digest } = approval;
   const claimId = claimIdOf(tenant, run.started.originRunId, draftId);
-  return [happened('FilingStarted', { approvalId, draftId, draftVersion, digest, claimId, startedAt: at })];
+  const filing = { approvalId, draftId, draftVersion, digest, claimId, startedAt: at };
+  return [...rechecked.events, happened('FilingStarted', filing)];
 }
 
 function refuseExecution(approval: Approval, run: Run, at: string): Refusal<RunRefusal> | undefined {

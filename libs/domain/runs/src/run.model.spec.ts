@@ -3,7 +3,7 @@ import { isRefusal } from '#libs/decider';
 import { changed, customerId, lease, people, runId, salted, tenant } from '#libs/domain/examples';
 import type { Standing } from '#libs/domain/staff';
 import fc from 'fast-check';
-import type { LeaseShown, RunCommand, WorkerCommand } from './commands.js';
+import type { FactReading, LeaseShown, RunCommand, WorkerCommand } from './commands.js';
 import { runEvents, type RunEvent } from './events.js';
 import { run, runStream } from './run.js';
 import type { RunState } from './state.js';
@@ -26,6 +26,7 @@ const kinds: fc.WeightedArbitrary<RunCommand['type']>[] = [
     arbitrary: fc.constantFrom('RequestApproval', 'DecideApproval', 'DecideApproval', 'StartFiling'),
   },
   { weight: 5, arbitrary: fc.constant('DelegateApproval') },
+  { weight: 10, arbitrary: fc.constantFrom('RecordFacts', 'TakeLease') },
   { weight: 20, arbitrary: fc.constantFrom('SaveDraft', 'NoteReceipt', 'RefuseFiling') },
   { weight: 2, arbitrary: fc.constantFrom('CompleteRun', 'FailRun', 'CancelRun') },
 ];
@@ -84,8 +85,12 @@ function commandOf({ kind, pick, who, wrong }: Move, state: RunState, at: string
       const workerId = workers[pick % 2] ?? '';
       const heldBy = people.assistant.sub;
       const seconds = { leaseSeconds: 30, takeOver: wrong };
-      return { type: kind, workerId, holder: heldBy, secretDigest: lease.secretDigest, ...seconds, at };
+      const found = { readings: readingsOf(state, pick) };
+      const taken = { workerId, holder: heldBy, secretDigest: lease.secretDigest, ...seconds };
+      return { type: kind, ...taken, ...found, at };
     }
+    case 'RecordFacts':
+      return { type: kind, facts: [factOf(who, pick)], ...worker };
     case 'EnterPhase':
       return { type: kind, phase: `phase-${pick % 2}`, ...worker };
     case 'RecordStep':
@@ -101,7 +106,8 @@ function commandOf({ kind, pick, who, wrong }: Move, state: RunState, at: string
       return { type: kind, draftId, content: notices[pick % 3] ?? salted, ...worker };
     case 'RequestApproval': {
       const draftVersion = (state.drafts.get(draftId)?.draftVersion ?? 1) - (wrong ? 1 : 0);
-      const asked = { summary: 's', basedOn: [], requestedBy: people.assistant, expiresInSeconds: 600 };
+      const basedOn = [...state.facts.keys()].filter((_, at) => (pick + at) % 2 === 0);
+      const asked = { summary: 's', basedOn, requestedBy: people.assistant, expiresInSeconds: 600 };
       const twoPersonLimit = usd(pick % 3 ? '1700.00' : '1000.00');
       return {
         type: kind,
@@ -125,7 +131,14 @@ function commandOf({ kind, pick, who, wrong }: Move, state: RunState, at: string
     case 'WithdrawApproval':
       return { type: kind, approvalId, withdrawnBy: who % 2 ? people.assistant : party, at };
     case 'StartFiling':
-      return { type: kind, tenant, approvalId, standings: wrong ? {} : rights, at };
+      return {
+        type: kind,
+        tenant,
+        approvalId,
+        standings: wrong ? {} : rights,
+        readings: readingsOf(state, pick),
+        at,
+      };
     case 'NoteReceipt':
       return { type: kind, approvalId, receiptNumber: wrong ? 'R-2' : 'R-1', filedAt: at, at };
     case 'RefuseFiling':
@@ -136,6 +149,24 @@ function commandOf({ kind, pick, who, wrong }: Move, state: RunState, at: string
     case 'CancelRun':
       return { type: kind, endedBy: party, at };
   }
+}
+
+const FACTS = ['stated', 'held', 'wished'];
+
+function factOf(who: number, pick: number) {
+  const name = FACTS[who % 3] ?? '';
+  const kind = (['statement', 'policy', 'profile'] as const)[who % 3] ?? 'policy';
+  const recheck = (['both', 'on-execution', 'on-resume', 'never'] as const)[pick % 4] ?? 'both';
+  const age = kind === 'statement' ? { maxAgeSeconds: 200 } : {};
+  return { name, value: pick % 3, source: { kind }, recheck, required: pick % 2 === 0, ...age };
+}
+
+/** What the sources say: mostly what is known, now and then another value, nothing, or of a version long gone. */
+function readingsOf({ facts }: RunState, pick: number): FactReading[] {
+  return [...facts.values()].map(({ name, version, value }) => {
+    if (pick === 0) return { name, version };
+    return { name, version: pick === 1 ? version - 1 : version, found: { value: pick === 2 ? 7 : value } };
+  });
 }
 
 type Of<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
@@ -157,6 +188,10 @@ function check(event: RunEvent, before: readonly RunEvent[], at: string): void {
     deepStrictEqual(grant.type, 'ApprovalGranted');
     deepStrictEqual(grant.data.digest, digest);
     ok(at < grant.data.executeBy);
+    const request = before.indexOf(about(approvalId)[0] as RunEvent);
+    const { basedOn } = (before[request] as Of<'ApprovalRequested'>).data;
+    for (const name of basedOn)
+      deepStrictEqual(valueOf(name, before), valueOf(name, before.slice(0, request)));
     deepStrictEqual(all('DraftSaved').findLast(({ data }) => data.draftId === draftId)?.data.digest, digest);
     deepStrictEqual(
       filing.filter(({ data }) => data.draftId === draftId),
@@ -206,6 +241,16 @@ function check(event: RunEvent, before: readonly RunEvent[], at: string): void {
   if (event.type === 'LeaseTaken') deepStrictEqual(event.data.number, all('LeaseTaken').length + 1);
   if (event.type === 'RunCompleted' || event.type === 'RunFailed' || event.type === 'RunCancelled')
     deepStrictEqual(filing, []);
+}
+
+/** What the stored events say of a fact. */
+function valueOf(name: string, events: readonly RunEvent[]): unknown {
+  let value: unknown;
+  for (const { type, data } of events) {
+    if (type === 'FactsRecorded') value = data.facts.find((fact) => fact.name === name)?.value ?? value;
+    if (type === 'FactsRechecked') value = data.changed.find((fact) => fact.name === name)?.now ?? value;
+  }
+  return value;
 }
 
 function checkLease(command: WorkerCommand, before: readonly RunEvent[]): void {

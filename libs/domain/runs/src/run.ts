@@ -19,6 +19,7 @@ import type {
 } from './commands.js';
 import { decideApproval, delegateApproval } from './decisions.js';
 import { runEvents, type RunEvent } from './events.js';
+import { recordFacts } from './facts.js';
 import { noteReceipt, refuseFiling, refuseWhileFiling, startFiling } from './filing.js';
 import { evolve, initialState, load, save, type Run, type RunState } from './state.js';
 import { enterPhase, recordStep, refuseLease, saveWorkerState, takeLease } from './work.js';
@@ -31,6 +32,7 @@ const rules: { [Type in Exclude<RunCommand['type'], 'StartRun'>]: Rule<CommandOf
   EnterPhase: byWorker(enterPhase),
   RecordStep: byWorker(recordStep),
   SaveWorkerState: byWorker(saveWorkerState),
+  RecordFacts: byWorker(recordFacts),
   SaveDraft: byWorker(saveDraft),
   RequestApproval: byWorker(requestApproval),
   DecideApproval: decideApproval,
@@ -100,7 +102,8 @@ export function runStatus(run: RunState, at: string): RunStatus {
   const recheckFailed = newest.some(
     ({ invalidation }) => (invalidation?.cause.kind ?? 'draft-changed') !== 'draft-changed',
   );
-  if (recheckFailed || found.has('refused') || found.has('lapsed')) return 'needs-attention';
+  const changed = [...run.facts.values()].some(({ changedAt }) => changedAt !== undefined);
+  if (changed || recheckFailed || found.has('refused') || found.has('lapsed')) return 'needs-attention';
   if (found.has('filing')) return 'filing';
   if (found.has('granted')) return 'approved';
   return found.has('pending') || found.has('endorsed') ? 'waiting' : 'open';
@@ -113,7 +116,7 @@ export const runStream = {
   dataKind: 'run' as const,
   decider: run,
   events: runEvents,
-  foldVersion: 3,
+  foldVersion: 4,
   customerOf(state: RunState, newEvents: readonly RunEvent[]): string {
     const started = newEvents.find((event) => event.type === 'RunStarted');
     const customerId = started?.data.customerId ?? state.started?.customerId;

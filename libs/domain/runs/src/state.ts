@@ -1,4 +1,5 @@
 import { digestOf, type Json } from '#libs/canonical';
+import { acknowledge, factFolds } from './fact-folds.js';
 import type { Party, RunEvent } from './events.js';
 import { foldWorkerState, type WorkerState } from './worker-state.js';
 
@@ -43,11 +44,25 @@ export interface Approval extends DataOf<'ApprovalRequested'> {
   refusal?: { code: string; refusedAt: string };
 }
 
+type Recorded = DataOf<'FactsRecorded'>['facts'][number];
+
+export interface Fact extends Recorded {
+  /** When it was last known to be so. */
+  observedAt: string;
+  /** Grows whenever the value may have changed. */
+  version: number;
+  /** A recheck found another value, or that it is too old, and no worker has answered to that yet. */
+  changedAt?: string;
+}
+
 export interface RunState {
   started?: DataOf<'RunStarted'>;
   phase?: string;
   lease?: DataOf<'LeaseTaken'>;
   steps: Map<string, Step>;
+  facts: Map<string, Fact>;
+  /** The last one. */
+  recheck?: DataOf<'FactsRechecked'>;
   drafts: Map<string, Draft>;
   approvals: Map<string, Approval>;
   workerState?: WorkerState;
@@ -58,7 +73,7 @@ export interface RunState {
 export type Run = RunState & { started: DataOf<'RunStarted'> };
 
 export function initialState(): RunState {
-  return { steps: new Map(), drafts: new Map(), approvals: new Map() };
+  return { steps: new Map(), facts: new Map(), drafts: new Map(), approvals: new Map() };
 }
 
 type Folds = { [Type in RunEvent['type']]: (state: RunState, data: DataOf<Type>) => void };
@@ -70,12 +85,14 @@ export const folds: Folds = {
   StepStarted: (state, data) => setStep(state, data, 'started', data.input, data.startedAt),
   StepCompleted: (state, data) => setStep(state, data, 'completed', data.output, data.completedAt),
   StepFailed: (state, data) => setStep(state, data, 'failed', data.error, data.failedAt),
+  ...factFolds,
   DraftSaved: (state, data) => {
     const { approvalId } = supersede(state, data.draftId);
     state.drafts.set(data.draftId, { ...data, ...(approvalId && { approvalId }) });
   },
   ApprovalRequested: (state, data) => {
     supersede(state, data.draftId);
+    acknowledge(state, data.basedOn);
     const draft = state.drafts.get(data.draftId);
     if (draft) draft.approvalId = data.approvalId;
     state.approvals.set(data.approvalId, { ...data, stage: 'pending', superseded: false });
@@ -172,8 +189,9 @@ function end(
   state.ended = { status, endedAt, ...rest };
 }
 
-type Saved = Omit<RunState, 'steps' | 'drafts' | 'approvals'> & {
+type Saved = Omit<RunState, 'steps' | 'facts' | 'drafts' | 'approvals'> & {
   steps: Step[];
+  facts: Fact[];
   drafts: Draft[];
   approvals: Approval[];
 };
@@ -183,6 +201,7 @@ export function save(state: RunState): Json {
   const saved: Saved = {
     ...state,
     steps: [...state.steps.values()],
+    facts: [...state.facts.values()],
     drafts: [...state.drafts.values()].map((draft) => ({ ...draft })),
     approvals: [...state.approvals.values()].map((approval) => ({ ...approval })),
   };
@@ -194,6 +213,7 @@ export function load(json: Json): RunState {
   return {
     ...saved,
     steps: new Map(saved.steps.map((step) => [step.stepId, step])),
+    facts: new Map(saved.facts.map((fact) => [fact.name, fact])),
     drafts: new Map(saved.drafts.map((draft) => [draft.draftId, { ...draft }])),
     approvals: new Map(saved.approvals.map((approval) => [approval.approvalId, { ...approval }])),
   };

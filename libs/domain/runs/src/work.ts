@@ -9,6 +9,7 @@ import type {
   SaveWorkerState,
   TakeLease,
 } from './commands.js';
+import { recheck } from './facts.js';
 import { stepDigest, type Run } from './state.js';
 import { later } from './time.js';
 import { contentOf, isContent, mergePatch } from './worker-state.js';
@@ -20,9 +21,13 @@ export function takeLease(command: TakeLease, run: Run): Outcome {
   const live = liveUntil !== undefined && at < liveUntil;
   if (live && !command.takeOver)
     return refuse('lease-held', 'Another worker holds the lease of this run.', { expiresAt: liveUntil });
+  const number = (run.lease?.number ?? 0) + 1;
+  const rechecked = recheck(run, { kind: 'resume', lease: number }, command.readings ?? [], at);
+  if ('refused' in rechecked) return rechecked;
   return [
+    ...rechecked.events,
     happened('LeaseTaken', {
-      number: (run.lease?.number ?? 0) + 1,
+      number,
       workerId,
       holder,
       secretDigest,

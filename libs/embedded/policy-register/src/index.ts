@@ -1,0 +1,2 @@
+export { startPolicyRegister } from './server.js';
+export type { PolicyRegisterOptions, RunningPolicyRegister } from './server.js';
