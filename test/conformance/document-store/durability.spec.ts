@@ -4,7 +4,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { Long, MongoClient, UUID, type Collection } from 'mongodb';
+import { Long, UUID } from 'mongodb';
 import { FolderInUse, ForeignFolder, PortTaken, startDocumentStore } from '#libs/embedded/document-store';
 import { RawClient } from './raw-client.js';
 import { realServer, temporaryFolder } from './target.js';
@@ -12,12 +12,6 @@ import { realServer, temporaryFolder } from './target.js';
 interface Served {
   readonly url: string;
   readonly kill: () => Promise<void>;
-}
-
-interface Numbered {
-  _id: string;
-  n: number;
-  group?: number;
 }
 
 let folder: string;
@@ -66,9 +60,9 @@ embedded('a folder', () => {
     rmSync(join(folder, 'holiday.jpg'));
     writeFileSync(
       join(folder, 'format.json'),
-      JSON.stringify({ format: 'waymark-document-store', version: 2 }),
+      JSON.stringify({ format: 'waymark-document-store', version: 3 }),
     );
-    await expect(startDocumentStore({ folder, port: 0 })).rejects.toThrow('format version 2');
+    await expect(startDocumentStore({ folder, port: 0 })).rejects.toThrow('format version 3');
   });
 
   it('is given back when the port is taken, and hosts beyond loopback are refused', async () => {
@@ -151,68 +145,4 @@ embedded('after a crash', () => {
     });
     second.close();
   });
-
-  it('acknowledged writes are there, indexes fit, and no transaction is half', async () => {
-    for (let round = 0; round < 2; round++) await killUnderLoad(round);
-  }, 60_000);
 });
-
-/** Writers keep what was acknowledged; the process is killed after so many acknowledgements. */
-async function killUnderLoad(round: number): Promise<void> {
-  const { url, kill } = await serve();
-  const client = await MongoClient.connect(url, { retryWrites: false, serverSelectionTimeoutMS: 3_000 });
-  const db = client.db('load');
-  const [left, right, bulk] = ['left', 'right', 'bulk'].map((name) => db.collection<Numbered>(name));
-  await bulk?.createIndex({ group: 1, n: -1 });
-  const acknowledged = { pairs: [] as string[], upserts: new Map<string, number>() };
-  let killed: Promise<void> | undefined;
-  const done = (): void => {
-    if (acknowledged.pairs.length + acknowledged.upserts.size > 80) killed ??= kill();
-  };
-  const transactions = async (writer: number): Promise<void> => {
-    for (let n = 0; ; n++) {
-      const _id = `${round}-${writer}-${n}`;
-      const session = client.startSession();
-      session.startTransaction();
-      await left?.insertOne({ _id, n }, { session });
-      await right?.insertOne({ _id, n }, { session });
-      await session.commitTransaction();
-      await session.endSession();
-      acknowledged.pairs.push(_id);
-      done();
-    }
-  };
-  const upserts = async (writer: number): Promise<void> => {
-    for (let n = 0; ; n++) {
-      const _id = `${writer}-${n % 50}`;
-      await bulk?.bulkWrite([
-        { replaceOne: { filter: { _id }, replacement: { n, group: n % 3 }, upsert: true } },
-      ]);
-      acknowledged.upserts.set(_id, n);
-      done();
-    }
-  };
-  const writers = [0, 1, 2].flatMap((writer) => [transactions(writer), upserts(writer)]);
-  await Promise.allSettled(writers);
-  await killed;
-  await client.close();
-  await inspect(acknowledged);
-}
-
-async function inspect({ pairs, upserts }: { pairs: string[]; upserts: Map<string, number> }): Promise<void> {
-  const store = await startDocumentStore({ folder, port: 0 });
-  const client = await MongoClient.connect(store.url);
-  const db = client.db('load');
-  const ids = async (collection: Collection<Numbered>) =>
-    new Set((await collection.find().toArray()).map(({ _id }) => _id));
-  const [left, right] = [await ids(db.collection('left')), await ids(db.collection('right'))];
-  expect(left).toEqual(right);
-  expect(pairs.filter((id) => !left.has(id))).toEqual([]);
-  const kept = await db.collection<Numbered>('bulk').find().toArray();
-  const found = new Map(kept.map(({ _id, n }) => [_id, n]));
-  expect([...upserts].filter(([id, n]) => (found.get(id) ?? -1) < n)).toEqual([]);
-  for (const name of ['left', 'right', 'bulk'])
-    expect(await db.command({ validate: name })).toMatchObject({ valid: true, errors: [] });
-  await client.close();
-  await store.close();
-}
