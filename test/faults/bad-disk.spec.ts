@@ -83,13 +83,16 @@ describe('a data folder whose bytes are not what was written', () => {
     expect(await installation.run(['engines', '--event-store'])).toEqual(outcome);
   });
 
-  it('is refused in one sentence for a segment that is missing', async () => {
-    const [, middle = ''] = await segments();
-    rmSync(middle);
-    expect(await installation.run(['start'])).toEqual(
-      refused(`${eventStore()}: .*segment-00000001.*; ${advice}`),
-    );
-  });
+  it.each(['middle', 'last'])(
+    'is refused in one sentence for a missing segment: the %s one',
+    async (which) => {
+      const files = await segments();
+      const missing = (which === 'middle' ? files[1] : files.at(-1)) ?? '';
+      rmSync(missing);
+      const outcome = await installation.run(['start']);
+      expect(outcome).toEqual(refused(`${eventStore()}: .*; ${advice}`));
+    },
+  );
 
   it('is refused in one line for pages of the document store that are none', async () => {
     const server = await installation.start();
