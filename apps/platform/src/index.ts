@@ -1,4 +1,5 @@
 export { BadSetting, Config, settings } from '#apps/settings';
+export type { Webhook } from '#apps/settings';
 export { Clock } from './clock.js';
 export { createLog, Log, nestLogger } from './logger.js';
 export { Metrics } from './metrics.js';

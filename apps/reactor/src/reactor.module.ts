@@ -5,18 +5,20 @@ import {
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { Gauge } from 'prom-client';
-import { Clock, Log, Metrics, noticeIn, Rechecks } from '#apps/platform';
+import { Clock, Config, Log, Metrics, noticeIn, Rechecks } from '#apps/platform';
 import { EventStore } from '#libs/event-store';
 import { ReadModels } from '#libs/projecting';
 import { ReactionRunner, type ReactionStatus } from '#libs/reacting';
 import { Vault } from '#libs/vault';
 import { fileApprovedClaim } from './file-approved-claim.js';
+import { notifyApprovers } from './notify-approvers.js';
 import { PayloadSweep } from './payload-sweep.js';
 
 /** The reactions that this process carries out: begun with it, drained before its stores are closed. */
 @Injectable()
 export class Reactions implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly runners: ReactionRunner[];
+  private readonly stopping = new AbortController();
 
   constructor(
     events: EventStore,
@@ -25,9 +27,14 @@ export class Reactions implements OnApplicationBootstrap, BeforeApplicationShutd
     rechecks: Rechecks,
     told: Log,
     clock: Clock,
+    { webhooks }: Config,
   ) {
     const notice = noticeIn(told);
-    const reactions = [fileApprovedClaim({ events, vault, rechecks, now: () => clock.now(), notice })];
+    const now = () => clock.now();
+    const reactions = [
+      fileApprovedClaim({ events, vault, rechecks, now, notice }),
+      notifyApprovers({ webhooks, now, signal: this.stopping.signal }),
+    ];
     const stores = { log: events, models, notice };
     this.runners = reactions.map((reaction) => new ReactionRunner(reaction, stores));
   }
@@ -47,6 +54,7 @@ export class Reactions implements OnApplicationBootstrap, BeforeApplicationShutd
   }
 
   async beforeApplicationShutdown(): Promise<void> {
+    this.stopping.abort();
     await Promise.all(this.runners.map((runner) => runner.stop()));
   }
 }

@@ -50,4 +50,24 @@ describe('settings', () => {
   it('names every one that is wrong', () => {
     expect(() => Config.from({ WAYMARK_PORT: 'x', LOG_LEVEL: 'y' })).toThrow(/WAYMARK_PORT[^]*LOG_LEVEL/);
   });
+
+  it('take an endpoint for each tenant, and never show its secret', () => {
+    const secret = `whsec_${Buffer.alloc(24, 1).toString('base64')}`;
+    const acme = { url: 'https://example.org/hook', secret };
+    const webhooks = (value: unknown) => Config.from({ WAYMARK_WEBHOOKS: JSON.stringify(value) }).webhooks;
+    expect(webhooks({ acme })).toEqual({ acme });
+    expect(Config.from({}).webhooks).toEqual({});
+    for (const bad of [
+      { ACME: acme },
+      { acme: { ...acme, url: 'ftp://example.org' } },
+      { acme: { ...acme, secret: 'short' } },
+      [acme],
+    ]) {
+      expect(() => webhooks(bad)).toThrow(
+        /WAYMARK_WEBHOOKS is set to something else; expected: a JSON object/,
+      );
+      expect(() => webhooks(bad)).not.toThrow(/short|AQEB|example/);
+    }
+    expect(() => Config.from({ WAYMARK_WEBHOOKS: '{' })).toThrow(/WAYMARK_WEBHOOKS is set to something else/);
+  });
 });

@@ -49,6 +49,30 @@ const amount = z
   .refine((value) => money.safeParse(value).success, 'an amount with its currency, such as "50000.00 USD"')
   .default({ amount: '50000.00', currency: 'USD' } satisfies Money);
 
+const webhook = z.strictObject({
+  url: z.url({ protocol: /^https?$/ }),
+  /** `whsec_` and 24 to 64 random bytes in base64. */
+  secret: z.string().regex(/^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/),
+});
+export type Webhook = z.infer<typeof webhook>;
+
+const WEBHOOKS =
+  'a JSON object such as {"acme":{"url":"https://…","secret":"whsec_<24 to 64 bytes in base64>"}}';
+const webhooks = z
+  .string()
+  .transform((text, context) => {
+    try {
+      return z.record(z.string().regex(/^[a-z0-9]{1,32}$/), webhook).parse(JSON.parse(text));
+    } catch {
+      context.addIssue({ code: 'custom', message: WEBHOOKS });
+      return z.NEVER;
+    }
+  })
+  .optional();
+
+/** Settings that hold secrets: what they are set to is never shown. */
+const SECRET: readonly string[] = ['WAYMARK_WEBHOOKS'];
+
 /** Every setting, by the name of its environment variable. The whole of what can be set is here. */
 export const settings = z.object({
   WAYMARK_HOST: z.string().min(1).default('127.0.0.1').describe('The address to listen on.'),
@@ -86,6 +110,9 @@ export const settings = z.object({
   ),
   WAYMARK_CONVERSATION_DAYS: whole(30, 1, 3650).describe(
     'How many days messages are kept, for tenants that have set no period of their own.',
+  ),
+  WAYMARK_WEBHOOKS: webhooks.describe(
+    'Where each tenant is told of its approvals, as JSON: `{"acme":{"url":…,"secret":"whsec_…"}}`.',
   ),
   WAYMARK_COMMANDS_AT_ONCE: whole(2000, 1, 100_000).describe(
     'How many commands may be under way; those above it are answered 503.',
@@ -134,6 +161,7 @@ export class Config {
   readonly appendLimit: number;
   readonly executeWithinSeconds: number;
   readonly conversationDays: number;
+  readonly webhooks: Readonly<Record<string, Webhook>>;
   readonly commandsAtOnce: number;
   readonly watcherLimit: number;
   readonly cachedStreams: number;
@@ -156,6 +184,7 @@ export class Config {
     this.inlineStateLimit = set.WAYMARK_INLINE_STATE_LIMIT;
     this.appendLimit = set.WAYMARK_APPEND_LIMIT;
     this.executeWithinSeconds = set.WAYMARK_EXECUTE_WITHIN_SECONDS;
+    this.webhooks = set.WAYMARK_WEBHOOKS ?? {};
     this.conversationDays = set.WAYMARK_CONVERSATION_DAYS;
     this.commandsAtOnce = set.WAYMARK_COMMANDS_AT_ONCE;
     this.watcherLimit = set.WAYMARK_WATCHERS;
@@ -180,7 +209,8 @@ export class Config {
     if (parsed.success) return new Config(parsed.data);
     const lines = parsed.error.issues.map((issue) => {
       const name = String(issue.path[0]);
-      return `${name} is ${JSON.stringify(given[name])}; expected: ${issue.message}`;
+      const value = SECRET.includes(name) ? 'set to something else' : JSON.stringify(given[name]);
+      return `${name} is ${value}; expected: ${issue.message}`;
     });
     throw new BadSetting(lines.join('\n'));
   }

@@ -1,1 +1,2 @@
 export { BadSetting, Config, settings } from './config.js';
+export type { Webhook } from './config.js';
