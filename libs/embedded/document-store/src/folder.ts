@@ -18,7 +18,9 @@ export class FolderInUse extends Error {}
 export class ForeignFolder extends Error {}
 
 const format = 'waymark-document-store';
-const formatVersion = 1;
+const formatVersion = 2;
+/** Folders of these versions are read too: what is written from now on has the newest. */
+const readVersions: readonly unknown[] = [1, formatVersion];
 const markerName = 'format.json';
 const lockName = 'lock';
 const openHere = new Set<string>();
@@ -30,13 +32,7 @@ export function claimFolder(folder: string): () => void {
   if (openHere.has(path)) throw new FolderInUse(`${folder} is already open in this process`);
   checkMarker(path, folder);
   takeLock(join(path, lockName), folder);
-  try {
-    writeFileSync(join(path, markerName), `${JSON.stringify({ format, version: formatVersion })}\n`, {
-      flag: 'wx',
-    });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
+  writeMarker(path);
   openHere.add(path);
   return () => {
     openHere.delete(path);
@@ -55,10 +51,17 @@ function checkMarker(path: string, folder: string): void {
   }
   if (marker.format !== format)
     throw new ForeignFolder(`${folder} holds '${String(marker.format)}', not '${format}'`);
-  if (marker.version !== formatVersion)
+  if (!readVersions.includes(marker.version))
     throw new ForeignFolder(
       `${folder} has format version ${String(marker.version)}, this store reads ${formatVersion}`,
     );
+}
+
+/** Whole or not at all, so that a crash leaves a marker that can be read. */
+function writeMarker(path: string): void {
+  const fresh = join(path, `${lockName}.marker`);
+  writeFileSync(fresh, `${JSON.stringify({ format, version: formatVersion })}\n`, { flush: true });
+  renameSync(fresh, join(path, markerName));
 }
 
 function takeLock(lock: string, folder: string): void {

@@ -104,7 +104,7 @@ export class Catalogue {
       );
     }
     this.tables = used.size;
-    for (const name of this.storage.tableNames().filter((known) => /^t\d+$/.test(known))) {
+    for (const name of this.storage.tableNames().filter((known) => /^[ct]\d+$/.test(known))) {
       this.nextTable = Math.max(this.nextTable, Number(name.slice(1)) + 1);
       if (!used.has(name)) await this.storage.drop(this.storage.table(name));
     }
@@ -221,7 +221,7 @@ export class Catalogue {
   private decode(namespace: string, stored: Value): Collection {
     const dot = namespace.indexOf('.');
     const records = this.storage.table(options.text(stored, 'records') ?? '');
-    const last = this.storage.latest.read(records, { ...everyRecord, reverse: true }, 1).entries[0];
+    const last = this.storage.lastKey(records);
     return {
       namespace,
       database: namespace.slice(0, dot),
@@ -230,7 +230,7 @@ export class Catalogue {
       records,
       indexes: fieldsOf(options.array(stored, 'indexes') as Value).map((index) => this.decodeIndex(index)),
       options: options.document(stored, 'options') ?? noOptions,
-      nextRecord: last ? last.key.readUIntBE(0, 6) + 1 : 1,
+      nextRecord: last ? last.readUIntBE(0, 6) + 1 : 1,
       changedAt: 0,
     };
   }
@@ -263,7 +263,7 @@ export class Catalogue {
     if (this.tables >= maximumTables)
       throw new StoreError(67, `collections and indexes together are limited to ${maximumTables}`);
     this.tables++;
-    return this.storage.table(`t${this.nextTable++}`);
+    return this.storage.table(`c${this.nextTable++}`);
   }
 }
 

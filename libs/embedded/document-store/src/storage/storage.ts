@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import { open, type Database, type RootDatabase, type Transaction } from 'lmdb';
 import { StoreError } from '../errors.js';
 import { Layer, type Piece, type Range, type Table, type View } from './layers.js';
@@ -5,14 +6,39 @@ import { Layer, type Piece, type Range, type Table, type View } from './layers.j
 /** Tables (collections and indexes together) one store can hold. */
 export const maximumTables = 1000;
 
+/** Bytes on disk are not those that were written: they are never served. */
+export class DamagedEntry extends Error {}
+
+/** Tables with a checksum behind every value; those of folders of the first format have none. */
+const sealedName = /^c\d+$/;
+
 class StoredTable implements Table {
   mergedAt = 0;
+  private readonly sealed: boolean;
 
   constructor(
     readonly name: string,
     readonly born: number,
     readonly database: Database<Buffer, Buffer>,
-  ) {}
+  ) {
+    this.sealed = sealedName.test(name);
+  }
+
+  /** The value as it lies on disk: with the CRC-32 of key and value behind it. */
+  seal(key: Buffer, value: Buffer): Buffer {
+    if (!this.sealed) return value;
+    const sealed = Buffer.allocUnsafe(value.length + 4);
+    sealed.writeUInt32LE(crc32(value, crc32(key)), value.copy(sealed));
+    return sealed;
+  }
+
+  /** @throws DamagedEntry when key or value are not what was written. */
+  opened(key: Buffer, stored: Buffer): Buffer {
+    if (!this.sealed) return stored;
+    const value = stored.subarray(0, stored.length - 4);
+    if (stored.length >= 4 && crc32(value, crc32(key)) === stored.readUInt32LE(value.length)) return value;
+    throw new DamagedEntry(`damaged data: table ${this.name}, key ${key.toString('hex')}`);
+  }
 }
 
 /** A state of the file that later commits do not change. Held too long it keeps freed pages from reuse: release it. */
@@ -29,13 +55,13 @@ export class Snapshot implements View {
   get(table: Table, key: Buffer): Buffer | undefined {
     this.checkHeld();
     if (table.born > this.sequence) return undefined;
-    return (table as StoredTable).database.get(key, { transaction: this.transaction });
+    return readOne(table as StoredTable, key, this.transaction);
   }
 
   read(table: Table, range: Range, limit: number): Piece {
     this.checkHeld();
     if (table.born > this.sequence) return { entries: [] };
-    return readPiece((table as StoredTable).database, range, limit, this.transaction);
+    return readPiece(table as StoredTable, range, limit, this.transaction);
   }
 
   private checkHeld(): void {
@@ -49,15 +75,20 @@ export class Snapshot implements View {
   }
 }
 
+function readOne(table: StoredTable, key: Buffer, transaction?: Transaction): Buffer | undefined {
+  const stored = transaction ? table.database.get(key, { transaction }) : table.database.get(key);
+  return stored && table.opened(key, stored);
+}
+
 /** lmdb walks `[start, end)` forwards; backwards its bounds change places and inclusiveness. */
 function readPiece(
-  database: Database<Buffer, Buffer>,
+  table: StoredTable,
   { from, to, reverse, after }: Range,
   limit: number,
   transaction?: Transaction,
 ): Piece {
   const entries = [
-    ...database.getRange({
+    ...table.database.getRange({
       ...(reverse
         ? { start: after ?? to, end: from, reverse: true, inclusiveEnd: true, exclusiveStart: true }
         : { start: after ?? from, end: to, exclusiveStart: after !== undefined }),
@@ -65,6 +96,7 @@ function readPiece(
       ...(transaction ? { transaction } : {}),
     }),
   ];
+  for (const entry of entries) entry.value = table.opened(entry.key, entry.value);
   return entries.length < limit ? { entries } : { entries, next: entries[entries.length - 1]?.key };
 }
 
@@ -131,6 +163,11 @@ export class Storage {
     return new Snapshot(this.root.useReadTransaction(), this.sequence, this.onDisk);
   }
 
+  /** The highest key on disk; its value is not looked at, so that damage there keeps nothing from opening. */
+  lastKey(table: Table): Buffer | undefined {
+    return [...(table as StoredTable).database.getKeys({ reverse: true, limit: 1 })][0];
+  }
+
   /** Entries on disk, without counting them one by one. */
   committedCount(table: Table): number {
     return ((table as StoredTable).database.getStats() as { entryCount: number }).entryCount;
@@ -151,14 +188,14 @@ export class Storage {
   readonly latest: View = {
     get: (table, key) => {
       const change = this.gathering.find(table, key) ?? this.flushing?.find(table, key);
-      return change ? change.value : (table as StoredTable).database.get(key);
+      return change ? change.value : readOne(table as StoredTable, key);
     },
     read: (table, range, limit) => this.stacked().read(table, range, limit),
   };
 
   private readonly file: View = {
-    get: (table, key) => (table as StoredTable).database.get(key),
-    read: (table, range, limit) => readPiece((table as StoredTable).database, range, limit),
+    get: (table, key) => readOne(table as StoredTable, key),
+    read: (table, range, limit) => readPiece(table as StoredTable, range, limit),
   };
 
   private stacked(): View {
@@ -196,7 +233,7 @@ export class Storage {
       await this.root.batch(() => {
         layer.forEach((table, key, value) => {
           const { database } = table as StoredTable;
-          void (value ? database.put(key, value) : database.remove(key));
+          void (value ? database.put(key, (table as StoredTable).seal(key, value)) : database.remove(key));
         });
       });
       this.root.resetReadTxn();
