@@ -57,9 +57,8 @@ export async function startEngines(config: Config, wanted: EnginesWanted): Promi
 }
 
 function openEventStore({ dataFolder, eventStorePort: port, appendLimit }: Config) {
-  const { DamagedLog, FolderInUse, ForeignFolder, PortTaken } = events;
-  const mendable = [DamagedLog, FolderInUse, ForeignFolder, PortTaken];
-  return claimed(dataFolder, 'event-store', mendable, async (folder) => {
+  const { FolderInUse, ForeignFolder, PortTaken } = events;
+  return claimed(dataFolder, 'event-store', [FolderInUse, ForeignFolder, PortTaken], async (folder) => {
     await checkPort(LOOPBACK, port, 'WAYMARK_EVENTSTORE_PORT');
     return events.startEventStore({ folder, port, maxAppendBytes: appendLimit, onNotice });
   });
