@@ -27,7 +27,8 @@ export class ForeignFolder extends Error {
 
 const FORMAT = 'waymark-event-store';
 const VERSION = 1;
-const MARKER = 'format.json';
+/** The file that makes a folder an event store. */
+export const MARKER = 'format.json';
 const LOCK = 'lock';
 /** Unix socket paths end at about 104 bytes; longer ones go through the folder's descriptor. */
 const SOCKET_PATH_LIMIT = 100;
@@ -70,7 +71,8 @@ export function syncFolder(path: string): void {
   }
 }
 
-function readMarker(path: string): Marker | undefined {
+/** Undefined for an empty folder; throws `ForeignFolder` for one of something else. */
+export function readMarker(path: string): Marker | undefined {
   if (!existsSync(join(path, MARKER))) {
     const others = readdirSync(path).filter((name) => !name.startsWith(LOCK) && !name.startsWith(MARKER));
     if (others.length === 0) return undefined;

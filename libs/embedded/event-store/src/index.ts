@@ -1,4 +1,5 @@
 export { FolderInUse, ForeignFolder } from './folder.js';
+export { backupEventStore, inspectEventStore } from './inspect.js';
 export { requestScavenge } from './operations.js';
 export { DamagedLog } from './segments.js';
 export { PortTaken } from './rpc-server.js';

@@ -58,11 +58,11 @@ export class SegmentLog {
     const log = new SegmentLog(options);
     try {
       for (const name of readdirSync(options.folder))
-        if (name.endsWith(DRAFT)) rmSync(join(options.folder, name));
+        if (name.endsWith(DRAFT) && !options.readOnly) rmSync(join(options.folder, name));
       const extent = readExtent(options.folder);
       const files = segmentFiles(options.folder, extent.segments);
       files.forEach((file, number) => {
-        const descriptor = openSync(file, 'r+');
+        const descriptor = openSync(file, options.readOnly ? 'r' : 'r+');
         const segment: Segment = { file, descriptor, durable: fstatSync(descriptor).size };
         log.segments.push(segment);
         log.nextPosition = recoverSegment({
@@ -74,7 +74,7 @@ export class SegmentLog {
           onRecord,
         });
       });
-      if (files.length === 0) log.roll();
+      if (files.length === 0 && !options.readOnly) log.roll();
       log.checkReach(extent.position);
       return log;
     } catch (error) {

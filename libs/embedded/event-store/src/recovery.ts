@@ -78,6 +78,7 @@ class Recovery {
     this.recovery.options.onNotice(
       `${basename(this.segment.file)} was being made at the last stop and is begun again`,
     );
+    if (this.recovery.options.readOnly) return false;
     ftruncateSync(this.segment.descriptor, 0);
     writeAll(this.segment.descriptor, Buffer.from(SEGMENT_MAGIC), 0);
     fsyncSync(this.segment.descriptor);
@@ -126,8 +127,10 @@ class Recovery {
     if (!this.recovery.last)
       throw new DamagedLog(file, offset, 'its last frame fails its checksum, and another segment follows');
     const bytes = this.segment.durable - offset;
-    ftruncateSync(this.segment.descriptor, offset);
-    fdatasyncSync(this.segment.descriptor);
+    if (!this.recovery.options.readOnly) {
+      ftruncateSync(this.segment.descriptor, offset);
+      fdatasyncSync(this.segment.descriptor);
+    }
     this.segment.durable = offset;
     this.recovery.options.onNotice(
       `${file}: an append that was never acknowledged was cut off (${bytes} bytes at offset ${offset})`,

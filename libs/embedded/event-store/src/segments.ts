@@ -31,6 +31,8 @@ export interface LogOptions {
   /** A segment that has reached this size is closed and the next one begun. */
   readonly segmentBytes: number;
   readonly onNotice: (notice: string) => void;
+  /** Looks only: what would be cut is told and left. */
+  readonly readOnly?: boolean;
 }
 
 export interface Segment {
