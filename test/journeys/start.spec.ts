@@ -28,6 +28,7 @@ describe('waymark start', () => {
       eventStoreUrl: server.eventStoreUrl,
       mongoUrl: server.mongoUrl,
       policiesUrl: server.policiesUrl,
+      mongoUsersFile: join(installation.data, 'document-store-users.json'),
     });
   });
 

@@ -4,11 +4,11 @@ import { Conversations } from '#libs/conversations';
 import { EventStore } from '#libs/event-store';
 import { Leases } from '#libs/leases';
 import { Payloads } from '#libs/payloads';
-import { type Notice, ReadModels } from '#libs/projecting';
+import { type Credentials, type Notice, ReadModels } from '#libs/projecting';
 import { MongoSnapshots } from '#libs/snapshots';
 import { Vault } from '#libs/vault';
 import { Clock } from './clock.js';
-import { Config } from '#apps/settings';
+import { Config, StoreUsers } from '#apps/settings';
 import { Log } from './logger.js';
 import { Metrics } from './metrics.js';
 import { RunningProjections } from './projections.js';
@@ -70,12 +70,13 @@ const connected = [
   {
     provide: ReadModels,
     inject: [Config],
-    useFactory: (config: Config) => ReadModels.connect({ url: mongoUrl(config) }),
+    useFactory: (config: Config) =>
+      ReadModels.connect({ url: mongoUrl(config), credentials: credentialsOf(config) }),
   },
   {
     provide: Leases,
     inject: [Config],
-    useFactory: (config: Config) => Leases.connect({ url: mongoUrl(config) }),
+    useFactory: (config: Config) => Leases.connect({ url: mongoUrl(config, 'leases') }),
   },
   {
     provide: Conversations,
@@ -91,7 +92,7 @@ const connected = [
   {
     provide: MongoSnapshots,
     inject: [Config],
-    useFactory: (config: Config) => MongoSnapshots.connect({ url: mongoUrl(config) }),
+    useFactory: (config: Config) => MongoSnapshots.connect({ url: mongoUrl(config, 'snapshots') }),
   },
   {
     provide: EventStore,
@@ -108,9 +109,23 @@ const connected = [
   },
 ];
 
-function mongoUrl({ mongoUrl: url }: Config): string {
+/** The address of the document store; for a database, as its writer. */
+function mongoUrl(config: Config, database?: string): string {
+  const { mongoUrl: url } = config;
   if (url === undefined) throw new Error('WAYMARK_MONGODB_URL is not set, and no document store was started');
-  return url;
+  const credentials = database === undefined ? undefined : credentialsOf(config)?.(database, 'writer');
+  if (database === undefined || !credentials) return url;
+  const address = new URL(url);
+  address.username = encodeURIComponent(credentials.username);
+  address.password = encodeURIComponent(credentials.password);
+  address.searchParams.set('authSource', database);
+  return address.href;
+}
+
+function credentialsOf({ mongoUsersFile }: Config): Credentials | undefined {
+  if (mongoUsersFile === undefined) return undefined;
+  const users = StoreUsers.read(mongoUsersFile);
+  return (database, access) => users.credentials(database, access);
 }
 
 function eventStoreUrl({ eventStoreUrl: url }: Config): string {

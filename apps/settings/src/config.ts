@@ -90,6 +90,11 @@ export const settings = z.object({
   WAYMARK_POLICIES_URL: url(['http', 'https']).describe(
     'A real policy register, instead of the embedded one.',
   ),
+  WAYMARK_MONGODB_USERS: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('The file with the password of each database’s writer and reader; `start` makes one.'),
   WAYMARK_TWO_PERSON_LIMIT: amount.describe(
     'Above this amount, or in another currency, two people must sign.',
   ),
@@ -153,6 +158,8 @@ export class Config {
   readonly mongoUrl: string | undefined;
   readonly policiesPort: number;
   readonly policiesUrl: string | undefined;
+  /** Where the passwords of the document store's users are; absent where it has none, or the address has them. */
+  readonly mongoUsersFile: string | undefined;
   readonly twoPersonLimit: Money;
   /** Sizes are in bytes of canonical JSON. */
   readonly stateLimit: number;
@@ -178,6 +185,7 @@ export class Config {
     this.mongoUrl = set.WAYMARK_MONGODB_URL;
     this.policiesPort = set.WAYMARK_POLICIES_PORT;
     this.policiesUrl = set.WAYMARK_POLICIES_URL;
+    this.mongoUsersFile = set.WAYMARK_MONGODB_USERS;
     this.twoPersonLimit = set.WAYMARK_TWO_PERSON_LIMIT;
     this.stateLimit = set.WAYMARK_STATE_LIMIT;
     this.workerStateLimit = set.WAYMARK_WORKER_STATE_LIMIT;

@@ -1,2 +1,3 @@
 export { BadSetting, Config, settings } from './config.js';
 export type { Webhook } from './config.js';
+export { databases, StoreUsers } from './store-users.js';

@@ -13,7 +13,12 @@ export interface Running {
   eventStoreUrl: string;
   mongoUrl: string;
   policiesUrl: string;
+  /** The file with the passwords of the document store's users, where it has some. */
+  mongoUsersFile?: string;
 }
+
+/** The passwords of the document store's users, in the data folder. */
+export const STORE_USERS = 'document-store-users.json';
 
 const MARKER = 'waymark.json';
 const RUNNING = 'running.json';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Config } from '#apps/settings';
+import { type Config, StoreUsers } from '#apps/settings';
 import * as documents from '#libs/embedded/document-store';
 import * as events from '#libs/embedded/event-store';
 import { startPolicyRegister } from '#libs/embedded/policy-register';
@@ -64,11 +64,12 @@ function openEventStore({ dataFolder, eventStorePort: port, appendLimit }: Confi
   });
 }
 
-function openDocumentStore({ dataFolder, mongoPort: port }: Config) {
+function openDocumentStore({ dataFolder, mongoPort: port, mongoUsersFile }: Config) {
   const { FolderInUse, ForeignFolder, PortTaken } = documents;
   return claimed(dataFolder, 'document-store', [FolderInUse, ForeignFolder, PortTaken], async (folder) => {
     await checkPort(LOOPBACK, port, 'WAYMARK_MONGODB_PORT');
-    return documents.startDocumentStore({ folder, port, onNotice });
+    const users = mongoUsersFile === undefined ? [] : (await StoreUsers.ensure(mongoUsersFile)).all;
+    return documents.startDocumentStore({ folder, port, onNotice, users });
   });
 }
 

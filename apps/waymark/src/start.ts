@@ -1,9 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Config } from '#apps/settings';
 import { Child } from './child.js';
-import { claim, openDataFolder, removeRunning, type Running, writeRunning } from './data-folder.js';
+import {
+  STORE_USERS,
+  claim,
+  openDataFolder,
+  removeRunning,
+  type Running,
+  writeRunning,
+} from './data-folder.js';
 import type { EngineUrls } from './engines.js';
 import { checkDistinct, checkPort } from './ports.js';
 import { stoppedBySignal, tell } from './service.js';
@@ -96,7 +103,13 @@ class Server {
       if (this.stopping) return never();
       await pause(HEALTH_EVERY_MS);
     }
-    return { pid: process.pid, url, ...this.urls };
+    const { WAYMARK_MONGODB_USERS: mongoUsersFile = this.config.mongoUsersFile } = this.users();
+    return {
+      pid: process.pid,
+      url,
+      ...this.urls,
+      ...(mongoUsersFile === undefined ? {} : { mongoUsersFile }),
+    };
   }
 
   async stop(): Promise<void> {
@@ -133,9 +146,16 @@ class Server {
     });
   }
 
+  /** The embedded document store has users from the start; a real one those that the settings name. */
+  private users(): { WAYMARK_MONGODB_USERS?: string } {
+    const { mongoUrl, mongoUsersFile, dataFolder } = this.config;
+    if (mongoUrl !== undefined || mongoUsersFile !== undefined) return {};
+    return { WAYMARK_MONGODB_USERS: join(resolve(dataFolder), STORE_USERS) };
+  }
+
   private run(args: string[], environment: Record<string, string>): ChildProcess {
     return spawn(process.execPath, [this.main, ...args], {
-      env: { ...process.env, ...environment },
+      env: { ...process.env, ...this.users(), ...environment },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
   }

@@ -28,7 +28,7 @@ export async function compareWithFold<Doc>(projection: Projection<Doc>, stores: 
   const differing: string[] = [];
   let compared = 0;
   const documents = stores.models
-    .openReadModel(projection.name)
+    .openReadModel(projection.name, 'reader')
     .collection<StoredDocument>(projection.collection)
     .find();
   for await (const stored of documents) {

@@ -7,7 +7,7 @@ export { ProjectionRunner } from './runner.js';
 export type { ProjectionStatus } from './runner.js';
 export { answered, ReadModels, ReadModelUnavailable } from './read-models.js';
 export type { Stores } from './stores.js';
-export type { ReadModel } from './read-models.js';
+export type { Access, Credentials, ReadModel } from './read-models.js';
 export { projectionSpecification } from './specification.js';
 export { InvalidCursor, Views } from './views.js';
 export type { Page, PageRequest } from './views.js';

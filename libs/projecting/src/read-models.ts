@@ -3,6 +3,7 @@ import {
   type Collection,
   type Document,
   MongoClient,
+  type MongoClientOptions,
   MongoError,
   MongoServerError,
 } from 'mongodb';
@@ -11,6 +12,15 @@ import {
 export class ReadModelUnavailable extends Error {
   override readonly name = 'ReadModelUnavailable';
 }
+
+/** Whether a database is opened to write it or only to read it. */
+export type Access = 'writer' | 'reader';
+
+/** Who opens a database for what: each has a user of its own. */
+export type Credentials = (
+  database: string,
+  access: Access,
+) => { readonly username: string; readonly password: string };
 
 /**
  * The one opener of read-model databases: each model has a database of its own name, reached only through
@@ -22,28 +32,30 @@ export class ReadModelUnavailable extends Error {
 export class ReadModels {
   private lost = false;
 
-  private constructor(private readonly client: MongoClient) {
+  /** One for each database and access, where there are credentials; they connect when first used. */
+  private readonly clients = new Map<string, MongoClient>();
+
+  private constructor(
+    private readonly client: MongoClient,
+    private readonly url: string,
+    private readonly credentials: Credentials | undefined,
+  ) {
     client.on('topologyDescriptionChanged', ({ newDescription }) => {
       const writable = [...newDescription.servers.values()].some(({ type }) => WRITABLE.has(type));
       this.lost = !writable && newDescription.type !== 'Unknown';
     });
   }
 
-  static async connect({ url }: { url: string }): Promise<ReadModels> {
-    const client = new MongoClient(url, {
-      appName: 'waymark',
-      useBigInt64: true,
-      ignoreUndefined: true,
-      writeConcern: { w: 'majority' },
-      readConcern: { level: 'majority' },
-      maxPoolSize: 16,
-      waitQueueTimeoutMS: 2_000,
-      serverSelectionTimeoutMS: 1_500,
-      connectTimeoutMS: 1_500,
-      socketTimeoutMS: 10_000,
-      heartbeatFrequencyMS: 1_000,
-    });
-    const models = new ReadModels(client);
+  /** With `credentials` every database is opened by its own writer and its own reader, without them by what `url` says. */
+  static async connect({
+    url,
+    credentials,
+  }: {
+    url: string;
+    credentials?: Credentials | undefined;
+  }): Promise<ReadModels> {
+    const client = new MongoClient(url, { ...OPTIONS, heartbeatFrequencyMS: 1_000 });
+    const models = new ReadModels(client, url, credentials);
     await client.connect().catch((error: unknown) => {
       if (!isUnavailable(error)) throw error;
     });
@@ -51,8 +63,19 @@ export class ReadModels {
   }
 
   /** The database of a read model. Its name is the model's, and there is no other way to it. */
-  openReadModel(name: string): ReadModel {
-    return new ReadModel(this.client, name);
+  openReadModel(name: string, access: Access = 'writer'): ReadModel {
+    return new ReadModel(this.clientOf(name, access), name);
+  }
+
+  private clientOf(name: string, access: Access): MongoClient {
+    if (!this.credentials) return this.client;
+    const key = `${name}/${access}`;
+    const known = this.clients.get(key);
+    if (known) return known;
+    const auth = this.credentials(name, access);
+    const client = new MongoClient(this.url, { ...OPTIONS, auth, authSource: name });
+    this.clients.set(key, client);
+    return client;
   }
 
   /**
@@ -70,10 +93,23 @@ export class ReadModels {
   }
 
   /** Ends all connections; reads and writes under way fail. */
-  close(): Promise<void> {
-    return this.client.close();
+  async close(): Promise<void> {
+    await Promise.all([this.client, ...this.clients.values()].map((client) => client.close()));
   }
 }
+
+const OPTIONS: MongoClientOptions = {
+  appName: 'waymark',
+  useBigInt64: true,
+  ignoreUndefined: true,
+  writeConcern: { w: 'majority' },
+  readConcern: { level: 'majority' },
+  maxPoolSize: 16,
+  waitQueueTimeoutMS: 2_000,
+  serverSelectionTimeoutMS: 1_500,
+  connectTimeoutMS: 1_500,
+  socketTimeoutMS: 10_000,
+};
 
 const WRITABLE = new Set(['RSPrimary', 'Standalone', 'Mongos', 'LoadBalancer']);
 

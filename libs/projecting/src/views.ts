@@ -118,7 +118,7 @@ export class Views<Doc> {
 
   private documents() {
     return this.stores.models
-      .openReadModel(this.projection.name)
+      .openReadModel(this.projection.name, 'reader')
       .collection<StoredDocument>(this.projection.collection);
   }
 }

@@ -1,10 +1,17 @@
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { StoreUsers } from '#apps/settings';
 import { claimStream, type ClaimState } from '#libs/domain/claims';
 import { claimIdOf } from '#libs/domain/losses';
 import { approvalStatus, runStatus, runStream, type RunState } from '#libs/domain/runs';
 import { EventStore } from '#libs/event-store';
-import { compareWithFold, type Projection, ReadModels, type Stores } from '#libs/projecting';
+import {
+  compareWithFold,
+  type Credentials,
+  type Projection,
+  ReadModels,
+  type Stores,
+} from '#libs/projecting';
 import { Vault } from '#libs/vault';
 import { authoritativeClaims } from '#projections/authoritative-claims';
 import { currentCheckpoints } from '#projections/current-checkpoints';
@@ -92,13 +99,16 @@ export async function compareReadModels(
   outcomes: Outcome[],
   reader: ApiClient,
   dataFolder: string,
-  { eventStoreUrl, mongoUrl }: Pick<Running, 'eventStoreUrl' | 'mongoUrl'>,
+  { eventStoreUrl, mongoUrl, mongoUsersFile }: Running,
 ): Promise<string[]> {
   const vault = await Vault.open({ folder: join(dataFolder, 'keys') });
   const notices: string[] = [];
   const notice = (text: string) => void notices.push(text);
   const log = await EventStore.connect({ url: eventStoreUrl, vault, onNotice: notice });
-  const models = await ReadModels.connect({ url: mongoUrl });
+  const users = mongoUsersFile === undefined ? undefined : StoreUsers.read(mongoUsersFile);
+  const credentials: Credentials | undefined =
+    users && ((database, access) => users.credentials(database, access));
+  const models = await ReadModels.connect({ url: mongoUrl, credentials });
   const stores: Stores = { log, vault, models, notice };
   try {
     return [

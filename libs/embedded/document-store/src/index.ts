@@ -24,7 +24,7 @@ export interface DocumentStoreOptions {
   readonly onNotice?: (notice: string) => void;
 }
 
-/** A user as asked for; roles are `read` and `readWrite` of a database, and `root` of `admin`. */
+/** A user as asked for; roles are `read`, `readWrite` and `dbAdmin` of a database, and `root` of `admin`. */
 export interface UserWanted {
   readonly name: string;
   readonly password: string;

@@ -15,7 +15,7 @@ const table = (head: [string, string], rows: readonly (readonly [string, string]
 
 /** The page of what the document store promises, made from the registries that its commands are answered by. */
 export function promisedPage(): string {
-  const byNeed = ['nothing', 'session', 'read', 'write', 'root'].map((need): [string, string] => [
+  const byNeed = ['nothing', 'session', 'read', 'write', 'admin', 'root'].map((need): [string, string] => [
     need,
     coded(Object.keys(commands).filter((name) => commands[name]?.needs === need)),
   ]);

@@ -281,10 +281,10 @@ function listDatabases(engine: Engine, { command, peer }: Request): Reply {
 
 export const definitionCommands: Readonly<Record<string, Command>> = {
   create: { fields: 'validator validationLevel validationAction', needs: 'write', run: create },
-  collMod: { fields: 'validator validationLevel validationAction index', needs: 'root', run: collMod },
+  collMod: { fields: 'validator validationLevel validationAction index', needs: 'admin', run: collMod },
   renameCollection: { fields: 'to dropTarget', needs: 'session', run: renameCollection },
   drop: { fields: '', needs: 'write', run: drop },
-  dropDatabase: { fields: '', needs: 'root', run: dropDatabase },
+  dropDatabase: { fields: '', needs: 'admin', run: dropDatabase },
   createIndexes: { fields: 'indexes commitQuorum', needs: 'write', run: createIndexes },
   dropIndexes: { fields: 'index', needs: 'write', run: dropIndexes },
   listIndexes: { fields: 'cursor', needs: 'read', run: listIndexes },

@@ -8,18 +8,24 @@ import { atOnce } from '../work.js';
 import type { Command } from './dispatch.js';
 
 /** What a command wants of the database it is sent to; `session` wants a user, `root` one with that role. */
-export type Need = 'nothing' | 'session' | 'read' | 'write' | 'root';
+export type Need = 'nothing' | 'session' | 'read' | 'write' | 'admin' | 'root';
 
 /** The user of a connection as it is now: roles may have changed since the login. */
 function userOf({ users }: Engine, { user }: Peer): User | undefined {
   return user && users.get(user.db, user.name);
 }
 
+/** What a role of a database covers there. */
+const covered: Readonly<Record<string, readonly Need[]>> = {
+  read: ['read'],
+  readWrite: ['read', 'write'],
+  dbAdmin: ['admin'],
+};
+
 const allows = ({ roles }: User, need: Need, database: string): boolean =>
   need === 'session' ||
   roles.some(
-    ({ role, db }) =>
-      role === 'root' || (db === database && (role === 'readWrite' ? need !== 'root' : need === 'read')),
+    ({ role, db }) => role === 'root' || (db === database && covered[role]?.includes(need) === true),
   );
 
 /** Throws 13 unless the connection's user may do this. While the folder holds no users, everybody may. */

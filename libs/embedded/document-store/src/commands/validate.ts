@@ -70,5 +70,5 @@ function* countKeys(view: View, index: Index): Work<number> {
 }
 
 export const validateCommands: Readonly<Record<string, Command>> = {
-  validate: { fields: 'full', needs: 'root', run: validate },
+  validate: { fields: 'full', needs: 'admin', run: validate },
 };

@@ -7,7 +7,7 @@ import { notSupported, StoreError } from '../errors.js';
 import type { Layer, Table } from './layers.js';
 import type { Storage } from './storage.js';
 
-/** A role as MongoDB grants it: `read` or `readWrite` of one database, or `root` of `admin`. */
+/** A role as MongoDB grants it: `read`, `readWrite` or `dbAdmin` of one database, or `root` of `admin`. */
 export interface Role {
   readonly role: string;
   readonly db: string;
@@ -47,7 +47,7 @@ export async function credentialOf(password: string, salt: Buffer = randomBytes(
 
 /** The roles a user may be given; any other is refused by name. */
 export function checkRole({ role, db }: Role): void {
-  const known = ['read', 'readWrite'].includes(role) || (role === 'root' && db === 'admin');
+  const known = ['read', 'readWrite', 'dbAdmin'].includes(role) || (role === 'root' && db === 'admin');
   if (!known) throw notSupported(`the role '${role}' of '${db}'`);
 }
 
