@@ -96,12 +96,13 @@ const connected = [
   },
   {
     provide: EventStore,
-    inject: [Config, Vault, MongoSnapshots, Log],
-    useFactory: (config: Config, vault: Vault, snapshots: MongoSnapshots, log: Log) =>
+    inject: [Config, Vault, MongoSnapshots, Payloads, Log],
+    useFactory: (config: Config, vault: Vault, snapshots: MongoSnapshots, payloads: Payloads, log: Log) =>
       EventStore.connect({
         url: eventStoreUrl(config),
         vault,
         snapshots,
+        payloads,
         maxAppendBytes: config.appendLimit,
         cachedStreams: config.cachedStreams,
         onNotice: noticeIn(log),

@@ -1,6 +1,6 @@
 import { type BeforeApplicationShutdown, Injectable, type OnApplicationBootstrap } from '@nestjs/common';
 import { Clock, Log, noticeIn } from '#apps/platform';
-import { payloadCitedBy, type RunEvent } from '#libs/domain/runs';
+import { payloadsCitedBy, type RunEvent } from '#libs/domain/runs';
 import { EventStore } from '#libs/event-store';
 import { Payloads } from '#libs/payloads';
 
@@ -47,8 +47,7 @@ export class PayloadSweep implements OnApplicationBootstrap, BeforeApplicationSh
   private async citedBy(stream: string): Promise<ReadonlySet<string>> {
     const cited = new Set<string>();
     for await (const { type, data } of this.events.read(stream)) {
-      const digest = payloadCitedBy({ type, data } as unknown as RunEvent);
-      if (digest !== undefined) cited.add(digest);
+      for (const digest of payloadsCitedBy({ type, data } as unknown as RunEvent)) cited.add(digest);
     }
     return cited;
   }

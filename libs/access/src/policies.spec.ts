@@ -21,6 +21,7 @@ const matrix: Record<PolicyName, { may: Role[]; reads?: Role[]; of?: Subject }> 
   'runs.read-checkpoint': { may: ['assistant', 'adjuster', 'supervisor'], reads: ['customer'] },
   'runs.resume': { may: ['assistant', 'supervisor'], reads: ['customer', 'adjuster'] },
   'runs.work': { may: ['assistant', 'supervisor'], reads: ['customer', 'adjuster'] },
+  'runs.fork': { may: ['assistant', 'supervisor'], reads: ['customer', 'adjuster'] },
   'runs.cancel': { may: ['customer', 'adjuster', 'supervisor'], reads: ['assistant'] },
   'approvals.list': { may: ['adjuster', 'supervisor'] },
   'approvals.read': { may: ['assistant', 'adjuster', 'supervisor'], reads: ['customer'] },

@@ -75,6 +75,7 @@ export const policies = {
     (who, { takeOver }) => is(who, 'supervisor') || (is(who, 'assistant') && !takeOver),
   ),
   'runs.work': on(readsRun, works),
+  'runs.fork': on(readsRun, works),
   'runs.cancel': on(readsRun, (who, run) => is(who, 'adjuster', 'supervisor') || isCustomer(who, run)),
   'approvals.list': role('adjuster', 'supervisor'),
   'approvals.read': on(readsRun, (who) => is(who, 'assistant', 'adjuster', 'supervisor')),

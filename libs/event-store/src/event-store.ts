@@ -5,7 +5,7 @@ import { type StoredEvent, streamName } from './envelope.js';
 import { Folds, type Notice } from './folds.js';
 import { type CommandCall, type Handled, handleCommand } from './handle-command.js';
 import { Lanes } from './lanes.js';
-import { openEvent } from './open-event.js';
+import { openEvent, type PayloadReader } from './open-event.js';
 import type { Snapshots } from './snapshots.js';
 import type { StreamKind } from './stream-kind.js';
 import { type SubscribeOptions, silentThrough, subscribe } from './subscription.js';
@@ -15,6 +15,7 @@ export interface EventStoreOptions {
   readonly url: string;
   readonly vault: Vault;
   readonly snapshots?: Snapshots;
+  readonly payloads?: PayloadReader;
   /** What one append may have, in bytes (1 MiB, which is what servers take by default). */
   readonly maxAppendBytes?: number;
   /** How many streams' folds are kept at most (10,000), within 512 MiB by a rough count. */
@@ -39,7 +40,10 @@ export class EventStore {
 
   private constructor(
     private readonly connection: Connection,
-    private readonly options: Required<Omit<EventStoreOptions, 'snapshots' | 'url' | 'answerMs'>>,
+    private readonly options: Required<
+      Omit<EventStoreOptions, 'snapshots' | 'payloads' | 'url' | 'answerMs'>
+    > &
+      Pick<EventStoreOptions, 'payloads'>,
     snapshots: Snapshots | undefined,
   ) {
     this.folds = new Folds({ connection, snapshots, ...options });
@@ -93,7 +97,7 @@ export class EventStore {
 
   /** The event with its personal fields opened. @throws UnreadableEvent */
   open(event: StoredEvent): Promise<StoredEvent> {
-    return openEvent(this.options.vault, event);
+    return openEvent(this.options.vault, event, this.options.payloads);
   }
 
   /** Hears the streams of a prefix from a position on: see `subscribe`. Ends when the store is closed, too. */

@@ -5,7 +5,7 @@ import type { Connection } from './connection.js';
 import { type StoredEvent, eventDigest, streamParts } from './envelope.js';
 import { UnknownStoredEvent } from './errors.js';
 import { type Appended, type Fold, type Foldable, emptyFold } from './fold.js';
-import { openWhatOpens } from './open-event.js';
+import { openWhatOpens, type PayloadReader } from './open-event.js';
 import { type Snapshots, openSnapshot, takeSnapshot } from './snapshots.js';
 import { eventType } from './stream-kind.js';
 
@@ -16,6 +16,7 @@ interface FoldsOptions {
   readonly connection: Connection;
   readonly vault: Vault;
   readonly snapshots: Snapshots | undefined;
+  readonly payloads?: PayloadReader | undefined;
   readonly cachedStreams: number;
   readonly onNotice: Notice;
 }
@@ -145,7 +146,7 @@ export class Folds {
   private async open<State>(kind: Foldable<State>, event: StoredEvent) {
     if (!eventType(kind.events, event.type))
       throw new UnknownStoredEvent(event.stream, event.revision, event.type);
-    return openWhatOpens(this.options.vault, event);
+    return openWhatOpens(this.options.vault, event, this.options.payloads);
   }
 
   private take<State>(

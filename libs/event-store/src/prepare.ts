@@ -13,6 +13,7 @@ import {
 import { AppendTooLarge } from './errors.js';
 import type { Appended, Fold } from './fold.js';
 import { type StreamKind, eventType } from './stream-kind.js';
+import { withoutPayload } from './open-event.js';
 import { streamKeys } from './stream-keys.js';
 
 /** Who commands, when, and under which id. Times come from here and from nowhere else. */
@@ -55,7 +56,7 @@ export async function prepareEvents<State, Command, Event extends DomainEvent>(
   return events.map((opened, index) => {
     const eventId = randomUUID();
     const { personal } = types[index]!;
-    const data = opened.data as JsonObject;
+    const data = withoutPayload(opened.data as JsonObject);
     const stored = {
       stream,
       ...parts,

@@ -98,6 +98,8 @@ const fact = z.strictObject({
 export const checkpoint = z.strictObject({
   runId: text,
   originRunId: text,
+  /** The run, and its revision, whose state this one began with. */
+  forkedFrom: z.strictObject({ runId: text, revision: text }).optional(),
   customerId: text,
   conversationId: text.optional(),
   workflow: z.strictObject({ name: text, version: text }),

@@ -1,5 +1,12 @@
 import type { DomainEvent } from '#libs/decider';
-import { foldWorkerState, type RunEvent } from '#libs/domain/runs';
+import {
+  type Approval as RunApproval,
+  foldWorkerState,
+  type RunEvent,
+  type RunState,
+  runStream,
+  type WorkerState,
+} from '#libs/domain/runs';
 import { type Fold, type Recorded, Unprojectable, defineProjection } from '#libs/projecting';
 import { type Approval, type Checkpoint, checkpoint, type Fact } from './document.js';
 
@@ -37,6 +44,14 @@ export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
         startedAt: data.startedAt,
         updatedAt: metadata.recordedAt,
       }),
+    },
+    RunForked: {
+      begins: ({ data, metadata, revision }) => {
+        if (data.state === undefined)
+          throw new Unprojectable('payload-missing', 'the state of the fork is away');
+        const state = runStream.load(data.state);
+        return { ...forkedDocument(state, revision.toString()), updatedAt: metadata.recordedAt };
+      },
     },
     LeaseTaken: updating((doc, { data }) => {
       const { number, workerId, holder, expiresAt } = data;
@@ -112,8 +127,7 @@ export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
       invalidation: { cause, at: invalidatedAt },
     })),
     WorkerStateSaved: updating((doc, { data }) => {
-      const { differenceBytes: _, ...workerState } = foldWorkerState(doc.workerState, data);
-      return { ...doc, workerState };
+      return { ...doc, workerState: withoutCount(foldWorkerState(doc.workerState, data)) };
     }),
     FilingStarted: approving(({ claimId, startedAt }) => ({
       state: 'filing',
@@ -135,6 +149,66 @@ export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
     RunCancelled: updating((doc, { data }) => ending(doc, 'cancelled', data, data.cancelledAt)),
   },
 });
+
+/** What folding the other run's events, and reopening its approvals, would have made. */
+function forkedDocument(
+  { started, forkedFrom, phase, steps, facts, drafts, approvals, workerState }: RunState,
+  revision: string,
+): Omit<Checkpoint, 'updatedAt'> {
+  if (!started) throw new Unprojectable('no-start', 'the fork of a run that was not started');
+  const { customer: _, ...begun } = started;
+  const of = (status: StepStatus) => [...steps.values()].filter((step) => step.status === status);
+  const mark = ({ stepId, kind, at }: { stepId: string; kind: StepEvent['data']['kind']; at: string }) => ({
+    stepId,
+    kind,
+    at,
+    revision,
+  });
+  return {
+    ...begun,
+    ...(forkedFrom && { forkedFrom }),
+    ...(phase !== undefined && { phase }),
+    steps: {
+      completed: of('completed').length,
+      open: of('started').map(mark),
+      failed: of('failed').map(({ stepId }) => stepId),
+      recent: [...steps.values()].slice(-RECENT).map((step) => ({ ...mark(step), status: step.status })),
+    },
+    facts: [...facts.values()].map(({ version: _, ...fact }) => ({ ...fact, revision })),
+    drafts: [...drafts.values()].map(({ content, approvalId: __, ...draft }) => ({
+      ...draft,
+      notice: content.notice,
+    })),
+    approvals: [...approvals.values()].map((approval) => forkedApproval(approval)),
+    ...(workerState && { workerState: withoutCount(workerState) }),
+  };
+}
+
+function withoutCount({
+  differenceBytes: _,
+  ...workerState
+}: WorkerState): NonNullable<Checkpoint['workerState']> {
+  return workerState;
+}
+
+/** Pending again, or filed: a fork begins with no others. */
+function forkedApproval(approval: RunApproval): Approval {
+  const { approvalId, draftId, draftVersion, digest, summary, basedOn, requestedBy, requires } = approval;
+  const { requestedAt, expiresAt, decision, executeBy, filing, receipt } = approval;
+  const asked = { approvalId, draftId, draftVersion, digest, summary, basedOn, requestedBy, requires };
+  const common = { ...asked, requestedAt, expiresAt, newest: true };
+  if (approval.stage !== 'filed') return { ...common, state: 'pending', decidedBy: [] };
+  return {
+    ...common,
+    state: 'filed',
+    decidedBy: decision ? [decision.decidedBy] : [],
+    ...(decision && { decidedAt: decision.decidedAt }),
+    ...(decision?.comment !== undefined && { comment: decision.comment }),
+    ...(executeBy !== undefined && { executeBy }),
+    ...(filing && { claimId: filing.claimId, filingStartedAt: filing.startedAt }),
+    ...(receipt && { receiptNumber: receipt.receiptNumber, filedAt: receipt.filedAt }),
+  };
+}
 
 function updating<Event extends DomainEvent>(fold: Fold<Checkpoint, Event>): Fold<Checkpoint, Event> {
   return (doc, event) => ({ ...fold(doc, event), updatedAt: event.metadata.recordedAt });

@@ -16,6 +16,7 @@ import {
 } from './runs.handlers.js';
 import { ExtendLease, ResumeRun, ReturnLease } from './leases.handlers.js';
 import { ListRuns, ReadCheckpoint, ReadRun, ReadTimeline, type RunFilters } from './runs.queries.js';
+import { ForkRun } from './fork.handlers.js';
 import * as of from './runs.schemas.js';
 import { header } from '../understanding.js';
 import { Watching } from './watching.js';
@@ -151,6 +152,18 @@ export class RunsController {
   })
   patch(@Called() call: Of<of.StateBody['state']>) {
     return this.dispatch.command(call, new SaveWorkerState(call, { state: call.body, patch: true }));
+  }
+
+  @Route('POST', '/v1/runs/:runId/fork', {
+    kind: 'worker',
+    permit: 'runs.fork',
+    summary: 'Begin another run with the state of an earlier revision; a supervisor needs no lease',
+    body: of.forkBody,
+    answer: of.forked,
+    status: 201,
+  })
+  fork(@Called() call: Of<of.ForkBody>) {
+    return this.dispatch.command(call, new ForkRun(call));
   }
 
   @Route('POST', '/v1/runs/:runId/complete', {

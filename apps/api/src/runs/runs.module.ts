@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { Metrics, Rechecks } from '#apps/platform';
+import { ForkRunHandler } from './fork.handlers.js';
 import { HeldLeases } from './held-leases.js';
 import { ExtendLeaseHandler, ResumeRunHandler, ReturnLeaseHandler } from './leases.handlers.js';
 import { RunsController } from './runs.controller.js';
@@ -30,6 +31,7 @@ import { WorkerStates } from './worker-states.js';
     handlers.SaveDraftHandler,
     handlers.RequestApprovalHandler,
     WorkerStates,
+    ForkRunHandler,
     LiveRuns,
     Watching,
     SaveWorkerStateHandler,

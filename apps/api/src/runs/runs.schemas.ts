@@ -125,6 +125,13 @@ export const statePatch = json.meta({ description: 'A JSON merge patch (RFC 7396
 export const endBody = z.strictObject({ reason: text(2000).optional(), output: json.optional() });
 export type EndBody = z.infer<typeof endBody>;
 
+export const forkBody = z.strictObject({
+  atRevision: z
+    .union([z.string().regex(/^\d{1,18}$/), z.int().min(0)], 'a revision: digits')
+    .transform((revision) => BigInt(revision)),
+});
+export type ForkBody = z.infer<typeof forkBody>;
+
 export const runQuery = {
   status: z
     .enum(['completed', 'failed', 'cancelled', 'needs-attention', 'filing', 'approved', 'waiting', 'open'])
@@ -149,6 +156,11 @@ export const saved = z.object({ savedAt: at, label: z.string().optional(), ...ap
 export const ended = z.object({
   status: z.enum(['completed', 'failed', 'cancelled']),
   endedAt: at,
+  ...appended,
+});
+export const forked = z.object({
+  runId: id,
+  forkedFrom: z.object({ runId: id, revision: z.string() }),
   ...appended,
 });
 export const extended = z.object({ leaseExpiresAt: at });

@@ -24,6 +24,8 @@ type Words = { [Type in RunEvent['type']]: (data: DataOf<Type>) => string };
 /** Each event in words. Only what is not personal is told, so that nothing has to be opened. */
 const words: Words = {
   RunStarted: ({ workflow }) => `The run started, in the workflow ${workflow.name} ${workflow.version}.`,
+  RunForked: ({ forkedFrom: { runId, revision } }) =>
+    `The run began as a fork of the run ${runId} at revision ${revision}.`,
   LeaseTaken: ({ workerId, number, takenOver }) =>
     `${workerId} ${takenOver ? 'took the run over' : 'resumed the run'} (lease ${number}).`,
   PhaseEntered: ({ phase }) => `The run entered the phase ${phase}.`,

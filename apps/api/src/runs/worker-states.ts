@@ -87,7 +87,7 @@ export class WorkerStates {
   }
 }
 
-async function reached<Result>(ask: () => Promise<Result>): Promise<Result> {
+export async function reached<Result>(ask: () => Promise<Result>): Promise<Result> {
   try {
     return await ask();
   } catch (error) {

@@ -3,6 +3,7 @@ import type { Money, Refusal } from '#libs/decider';
 import type { SaltedNotice } from '#libs/domain/losses';
 import type { Standing } from '#libs/domain/staff';
 import type { Party, RunEvent } from './events.js';
+import type { Run } from './state.js';
 
 export const runRefusals = [
   'already-decided',
@@ -76,6 +77,23 @@ export interface StartRun extends Timed {
   input?: Json;
   /** The customer's own identity, where they start the run themselves. */
   customer?: Party;
+}
+
+export interface ForkRun extends ByWorker {
+  type: 'ForkRun';
+  /** Of the fork. */
+  runId: string;
+  forkedFrom: { runId: string; revision: string };
+  /** The other run at that revision, and when that was. */
+  source: Run;
+  openAt: string;
+  /** The newest lease of the other run now. */
+  heldLease: Run['lease'];
+  /** Who needs no lease. */
+  bySupervisor: boolean;
+  /** The most bytes of the state that an event may carry. */
+  inlineBytes?: number;
+  payload?: SaveWorkerState['payload'];
 }
 
 export interface TakeLease extends Timed {
@@ -232,6 +250,7 @@ export type WorkerCommand =
 
 export type RunCommand =
   | StartRun
+  | ForkRun
   | TakeLease
   | WorkerCommand
   | DecideApproval

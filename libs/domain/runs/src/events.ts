@@ -53,6 +53,22 @@ export const runEvents = {
       startedAt: at,
     })
     .describe('A run began for a customer. A run that is no fork is its own origin.'),
+  RunForked: z
+    .strictObject({
+      runId: id,
+      originRunId: id,
+      forkedFrom: z.strictObject({ runId: id, revision: plain(z.string().regex(/^\d{1,18}$/)) }),
+      customerId: id,
+      /** Absent in the stored event where the payload store has it. */
+      state: content.optional(),
+      payload: z.strictObject({ digest, bytes: z.int() }).optional(),
+      /** Every payload that it or its state cites. */
+      cites: z.array(digest),
+      forkedAt: at,
+    })
+    .describe(
+      'A run began with the state that another one of the same customer had at a revision; open approvals are pending again.',
+    ),
   LeaseTaken: z
     .strictObject({
       number: z.int().min(1),

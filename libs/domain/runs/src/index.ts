@@ -8,6 +8,6 @@ export { factsDue } from './facts.js';
 export type { FactReading, RunCommand, RunRefusal, LeaseShown } from './commands.js';
 export { runEvents } from './events.js';
 export type { Party, RunEvent } from './events.js';
-export type { RunState, Approval, Draft, Fact, Step } from './state.js';
-export { foldWorkerState, payloadCitedBy } from './worker-state.js';
+export type { Run, RunState, Approval, Draft, Fact, Step } from './state.js';
+export { foldWorkerState, payloadsCitedBy } from './worker-state.js';
 export type { WorkerState } from './worker-state.js';

@@ -20,6 +20,7 @@ import type {
 import { decideApproval, delegateApproval } from './decisions.js';
 import { runEvents, type RunEvent } from './events.js';
 import { recordFacts } from './facts.js';
+import { forkRun } from './fork.js';
 import { noteReceipt, refuseFiling, refuseWhileFiling, startFiling } from './filing.js';
 import { evolve, initialState, load, save, type Run, type RunState } from './state.js';
 import { enterPhase, recordStep, refuseLease, saveWorkerState, takeLease } from './work.js';
@@ -27,7 +28,7 @@ import { enterPhase, recordStep, refuseLease, saveWorkerState, takeLease } from 
 type Rule<Command> = (command: Command, run: Run) => Outcome;
 type CommandOf<Type extends RunCommand['type']> = Extract<RunCommand, { type: Type }>;
 
-const rules: { [Type in Exclude<RunCommand['type'], 'StartRun'>]: Rule<CommandOf<Type>> } = {
+const rules: { [Type in Exclude<RunCommand['type'], 'StartRun' | 'ForkRun'>]: Rule<CommandOf<Type>> } = {
   TakeLease: whileRunning(takeLease),
   EnterPhase: byWorker(enterPhase),
   RecordStep: byWorker(recordStep),
@@ -57,6 +58,7 @@ function byWorker<Command extends WorkerCommand>(rule: Rule<Command>): Rule<Comm
 
 function decide(command: RunCommand, state: RunState): Outcome {
   if (command.type === 'StartRun') return startRun(command, state);
+  if (command.type === 'ForkRun') return forkRun(command, state);
   if (!isStarted(state)) return refuse('not-found', 'There is no such run.');
   const rule = rules[command.type] as Rule<RunCommand>;
   return rule(command, state);
@@ -118,7 +120,8 @@ export const runStream = {
   events: runEvents,
   foldVersion: 4,
   customerOf(state: RunState, newEvents: readonly RunEvent[]): string {
-    const started = newEvents.find((event) => event.type === 'RunStarted');
+    const started = newEvents.find(({ type }) => type === 'RunStarted' || type === 'RunForked') as
+      Extract<RunEvent, { type: 'RunStarted' | 'RunForked' }> | undefined;
     const customerId = started?.data.customerId ?? state.started?.customerId;
     if (customerId === undefined) throw new Error('a run that was not started has no customer');
     return customerId;

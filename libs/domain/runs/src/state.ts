@@ -57,6 +57,8 @@ export interface Fact extends Recorded {
 
 export interface RunState {
   started?: DataOf<'RunStarted'>;
+  /** The run, and its revision, whose state this one began with. */
+  forkedFrom?: DataOf<'RunForked'>['forkedFrom'];
   phase?: string;
   lease?: DataOf<'LeaseTaken'>;
   steps: Map<string, Step>;
@@ -80,6 +82,10 @@ type Folds = { [Type in RunEvent['type']]: (state: RunState, data: DataOf<Type>)
 
 export const folds: Folds = {
   RunStarted: (state, data) => void (state.started = data),
+  RunForked: (state, data) => {
+    if (!isSaved(data.state)) throw new Error('the state of the fork cannot be opened');
+    Object.assign(state, load(data.state));
+  },
   LeaseTaken: (state, data) => void (state.lease = data),
   PhaseEntered: (state, data) => void (state.phase = data.phase),
   StepStarted: (state, data) => setStep(state, data, 'started', data.input, data.startedAt),
@@ -195,6 +201,10 @@ type Saved = Omit<RunState, 'steps' | 'facts' | 'drafts' | 'approvals'> & {
   drafts: Draft[];
   approvals: Approval[];
 };
+
+function isSaved(state: Json | undefined): state is Json {
+  return typeof state === 'object' && state !== null && 'steps' in state;
+}
 
 /** Copies what later events change in place, and shares the rest. */
 export function save(state: RunState): Json {

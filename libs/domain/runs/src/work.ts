@@ -46,7 +46,7 @@ export function leaseEnd({ lease }: Run, seen: TakeLease['seen']): string | unde
   return seen.expiresAt > lease.expiresAt ? seen.expiresAt : lease.expiresAt;
 }
 
-export function refuseLease(shown: LeaseShown | undefined, { lease }: Run) {
+export function refuseLease(shown: LeaseShown | undefined, { lease }: Pick<Run, 'lease'>) {
   if (!shown) return refuse<RunRefusal>('lease-required', 'This command needs the lease of the run.');
   const newest =
     lease?.number === shown.number &&

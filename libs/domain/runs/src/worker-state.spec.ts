@@ -37,6 +37,8 @@ describe('the difference between two states', () => {
 
   it('is none where a name is one that a patch cannot reach', () => {
     expect(differenceOf({ constructor: { a: 1 } }, { constructor: { a: 2 } })).toBeUndefined();
+    const before = [{ prototype: { a: { constructor: [] } } }];
+    expect(differenceOf(before, [{ a: [], prototype: { a: { constructor: 0 } } }])).toBeUndefined();
   });
 
   it('of long lists is what follows after what they have in common', () => {

@@ -60,9 +60,10 @@ export function contentOf(
   return { kind: 'difference', operations };
 }
 
-/** The payload that a stored event cites; it stands there plainly, also in the event as stored. */
-export function payloadCitedBy({ type, data }: RunEvent): string | undefined {
-  return type === 'WorkerStateSaved' && data.content.kind === 'payload' ? data.content.digest : undefined;
+/** The payloads that an event cites; they stand there plainly, also in the event as stored. */
+export function payloadsCitedBy({ type, data }: RunEvent): readonly string[] {
+  if (type === 'RunForked') return data.cites;
+  return type === 'WorkerStateSaved' && data.content.kind === 'payload' ? [data.content.digest] : [];
 }
 
 export function isContent(content: Content | Exclude<Outcome, unknown[]>): content is Content {
@@ -71,6 +72,9 @@ export function isContent(content: Content | Exclude<Outcome, unknown[]>): conte
 
 /** Comparing two lists takes as long as the product of their lengths: so much for all lists of a state together. */
 const MOST_COMPARED = 100_000;
+
+/** Names that the library passes over in a pointer, which then leads elsewhere. */
+const UNREACHABLE = /\/(__proto__|constructor|prototype)(\/|$)/;
 
 /** A JSON Patch (RFC 6902) from one state to another; undefined where none leads there. */
 export function differenceOf(before: Json, after: Json): Json[] | undefined {
@@ -81,6 +85,7 @@ export function differenceOf(before: Json, after: Json): Json[] | undefined {
     if (left >= 0) return undefined;
     return listDifference(from as Json[], to as Json[], pointer.toString());
   }) as unknown as Json[];
+  if (operations.some((each) => UNREACHABLE.test((each as { path: string }).path))) return undefined;
   const reached = canonicalJson(applyDifference(before, operations));
   return reached === canonicalJson(after) ? operations : undefined;
 }
