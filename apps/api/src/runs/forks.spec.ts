@@ -1,8 +1,9 @@
-import { customer, dana, otherWorker, RunningApi, sam, waitingRun, worker } from '#test/api';
+import { customer, dana, otherWorker, registerStaff, RunningApi, sam, waitingRun, worker } from '#test/api';
 
 let api: RunningApi;
 beforeAll(async () => {
   api = await RunningApi.start({ WAYMARK_INLINE_STATE_LIMIT: '2 KiB' });
+  await registerStaff(api);
 });
 afterAll(() => api.close());
 
