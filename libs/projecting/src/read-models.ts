@@ -31,6 +31,8 @@ export type Credentials = (
  */
 export class ReadModels {
   private lost = false;
+  /** Fails the reads under way. */
+  private readonly underWay = new Set<() => void>();
 
   /** One for each database and access, where there are credentials; they connect when first used. */
   private readonly clients = new Map<string, MongoClient>();
@@ -40,9 +42,15 @@ export class ReadModels {
     private readonly url: string,
     private readonly credentials: Credentials | undefined,
   ) {
+    this.watch(client);
+  }
+
+  /** Whichever client finds the server gone, or back, has found it for all. */
+  private watch(client: MongoClient): void {
     client.on('topologyDescriptionChanged', ({ newDescription }) => {
       const writable = [...newDescription.servers.values()].some(({ type }) => WRITABLE.has(type));
       this.lost = !writable && newDescription.type !== 'Unknown';
+      if (this.lost) for (const fail of this.underWay) fail();
     });
   }
 
@@ -74,18 +82,25 @@ export class ReadModels {
     if (known) return known;
     const auth = this.credentials(name, access);
     const client = new MongoClient(this.url, { ...OPTIONS, auth, authSource: name });
+    this.watch(client);
     this.clients.set(key, client);
     return client;
   }
 
   /**
-   * What a reader asks of a read model. While the server is known to be gone it fails at once, so that whoever has
-   * another way loses no time; the driver looks for it every second.
+   * What a reader asks of a read model. It fails as soon as the server is known to be gone, so that whoever has
+   * another way loses no time, and does not wait for it to come back; the driver looks for it every second.
    * @throws ReadModelUnavailable
    */
   async read<Result>(ask: () => Promise<Result>): Promise<Result> {
-    if (this.lost) throw new ReadModelUnavailable('the document store is down');
-    return answered(ask());
+    if (this.lost) throw down();
+    return new Promise((resolve, reject) => {
+      const fail = () => reject(down());
+      this.underWay.add(fail);
+      answered(ask())
+        .then(resolve, reject)
+        .finally(() => this.underWay.delete(fail));
+    });
   }
 
   async ping(): Promise<void> {
@@ -192,12 +207,16 @@ async function whereOffered(request: Promise<unknown>): Promise<void> {
   });
 }
 
+function down(cause?: unknown): ReadModelUnavailable {
+  return new ReadModelUnavailable('the document store is down', { cause });
+}
+
 /** The answer of the document store, with every way of not answering as `ReadModelUnavailable`. */
 export async function answered<Result>(request: Promise<Result>): Promise<Result> {
   try {
     return await request;
   } catch (error) {
-    if (isUnavailable(error)) throw new ReadModelUnavailable('the document store is down', { cause: error });
+    if (isUnavailable(error)) throw down(error);
     throw error;
   }
 }

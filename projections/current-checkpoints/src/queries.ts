@@ -84,17 +84,20 @@ export class CheckpointQueries {
 
   /**
    * Approvals, those of the newest run first and of one run in the order in which they were asked for. Full pages,
-   * but for one that ends after so many runs without a hit; whoever follows the cursor misses none.
+   * but for one that ends after so many runs without a hit; whoever follows the cursor misses none. Nothing where
+   * nothing is wanted.
    *
    * @throws InvalidCursor, ReadModelUnavailable
    */
   async approvals(
     { tenant }: Viewer,
-    { runId, stored, passes, notAbout }: ApprovalsWanted,
+    wanted: ApprovalsWanted | undefined,
     { limit, cursor }: PageRequest,
     now: string,
   ): Promise<Page<ApprovalOfRun>> {
     const from = cursor === undefined ? undefined : placeOf(cursor);
+    if (!wanted) return ended([], limit, null);
+    const { runId, stored, passes, notAbout } = wanted;
     const about = [
       { approvals: { $elemMatch: stored } },
       ...(runId === undefined ? [] : [{ runId }]),

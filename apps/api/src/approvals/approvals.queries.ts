@@ -97,8 +97,7 @@ export class ListApprovalsHandler implements IQueryHandler<ListApprovals> {
     call.demand({});
     const { who, at, query } = call;
     const wanted = query.status === 'pending' ? await this.decidable(call) : notExecuted(query.status, at);
-    if (!wanted) return { items: [], nextCursor: null, serverTime: at };
-    const found = { runId: query.runId, ...wanted };
+    const found = wanted && { runId: query.runId, ...wanted };
     const { items, nextCursor } = await this.queries.approvals({ tenant: who.tenant }, found, query, at);
     return { items: items.map(({ run, approval }) => shown(run, approval)), nextCursor, serverTime: at };
   }

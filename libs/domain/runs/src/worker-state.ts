@@ -86,8 +86,17 @@ export function differenceOf(before: Json, after: Json): Json[] | undefined {
     return listDifference(from as Json[], to as Json[], pointer.toString());
   }) as unknown as Json[];
   if (operations.some((each) => UNREACHABLE.test((each as { path: string }).path))) return undefined;
-  const reached = canonicalJson(applyDifference(before, operations));
-  return reached === canonicalJson(after) ? operations : undefined;
+  return leadsTo(before, operations, after) ? operations : undefined;
+}
+
+/** The library throws where an operation of its own making meets a scalar in place of a list or an object. */
+function leadsTo(before: Json, operations: Json[], after: Json): boolean {
+  try {
+    return canonicalJson(applyDifference(before, operations)) === canonicalJson(after);
+  } catch (error) {
+    if (error instanceof TypeError) return false;
+    throw error;
+  }
 }
 
 /** Of long lists: what they begin with in common stays, the rest is replaced. */
