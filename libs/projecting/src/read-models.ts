@@ -48,8 +48,9 @@ export class ReadModels {
   /** Whichever client finds the server gone, or back, has found it for all. */
   private watch(client: MongoClient): void {
     client.on('topologyDescriptionChanged', ({ newDescription }) => {
-      const writable = [...newDescription.servers.values()].some(({ type }) => WRITABLE.has(type));
-      this.lost = !writable && newDescription.type !== 'Unknown';
+      const servers = [...newDescription.servers.values()];
+      if (servers.some(({ type }) => WRITABLE.has(type))) this.lost = false;
+      else if (servers.some(({ error }) => error !== null)) this.lost = true;
       if (this.lost) for (const fail of this.underWay) fail();
     });
   }
