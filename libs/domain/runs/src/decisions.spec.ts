@@ -261,6 +261,45 @@ describe('delegation', () => {
     ]);
   });
 
+  it.each<[string, Party, Party]>([
+    ['the first signer acts for', { sub: 'dana', actFor: ['sam'] }, people.sam],
+    ['acts for the first signer', people.dana, { sub: 'sam', actFor: ['dana'] }],
+  ])('does not hide in a second signature a delegator who or whom %s', (_name, first, delegator) => {
+    const lent = after(needsTwo, { ...delegate, delegatedBy: delegator });
+    const own = { ...grant, decidedBy: first };
+    given(...after(lent, own))
+      .when({ ...byAlex, at: seconds(710) })
+      .thenRefused('four-eyes');
+    given(...after(lent, byAlex))
+      .when({ ...own, at: seconds(710) })
+      .thenRefused('four-eyes');
+  });
+
+  it.each<[string, Party, Party]>([
+    ['first', { sub: 'sam', actFor: ['kim'] }, { sub: 'kim', actFor: [] }],
+    ['second', { sub: 'sam', actFor: [] }, { sub: 'kim', actFor: ['sam'] }],
+  ])(
+    'does not make two signatures of two delegators of whom the %s acts for the other',
+    (_name, sam, kim) => {
+      const toRobin = { ...delegate, to: 'robin', delegatedBy: kim };
+      const history = after(needsTwo, { ...delegate, delegatedBy: sam }, toRobin, byAlex);
+      given(...history)
+        .when({ ...byAlex, decidedBy: { sub: 'robin', actFor: [] }, at: seconds(710) })
+        .thenRefused('four-eyes');
+    },
+  );
+
+  it('is not made to who has signed, so that what their signature rests on stays', () => {
+    const signed = after(needsTwo, delegate, byAlex);
+    const another = { ...delegate, delegatedBy: { sub: 'kim', actFor: [] }, at: seconds(650) };
+    given(...signed)
+      .when(another)
+      .thenRefused('four-eyes');
+    given(...signed)
+      .when({ ...delegate, at: seconds(650) })
+      .then();
+  });
+
   it.each<[string, Partial<DelegateApproval>, string]>([
     ['by an adjuster', { delegatedBy: people.dana, standing: standings.dana }, 'not-permitted'],
     ['to oneself', { to: 'sam' }, 'four-eyes'],

@@ -19,11 +19,11 @@ export function decideApproval(command: DecideApproval, run: Run): Outcome {
   if (closed) return closed;
   const { authority, signatures } = approval.requires;
   const own = hasAuthority(standing, authority);
-  const delegatedBy = own ? undefined : delegatorOf(approval, decidedBy.sub, at);
-  if (!fourEyes(decidedBy, approval, run) || signedBefore(approval, decidedBy, delegatedBy))
+  const delegator = own ? undefined : delegatorOf(approval, decidedBy.sub, at);
+  if (!fourEyes(decidedBy, approval, run) || signedBefore(approval, decidedBy, delegator))
     return refuseFourEyes();
-  if (!own && delegatedBy === undefined) return refuseAuthority(standing, authority);
-  const made = { approvalId, digest, decidedBy: partyOf(decidedBy), delegatedBy, comment };
+  if (!own && !delegator) return refuseAuthority(standing, authority);
+  const made = { approvalId, digest, decidedBy: partyOf(decidedBy), delegatedBy: delegator?.sub, comment };
   if (decision === 'deny') return [happened('ApprovalDenied', { ...made, deniedAt: at })];
   if (signaturesOf(approval).length + 1 < signatures)
     return [happened('ApprovalEndorsed', { ...made, endorsedAt: at })];
@@ -58,12 +58,13 @@ export function delegateApproval(command: DelegateApproval, run: Run): Outcome {
   const endsAt = asked < approval.expiresAt ? asked : approval.expiresAt;
   const standingOne = approval.delegations?.find((each) => each.to === to);
   if (standingOne?.endsAt === endsAt && standingOne.delegatedBy.sub === delegatedBy.sub) return [];
+  if (signaturesOf(approval).some(({ decidedBy }) => decidedBy.sub === to)) return refuseFourEyes();
   const made = { approvalId, to, delegatedBy: partyOf(delegatedBy), delegatedAt: at, endsAt };
   return [happened('ApprovalDelegated', made)];
 }
 
-function delegatorOf({ delegations = [] }: Approval, sub: string, at: string): string | undefined {
-  return delegations.find(({ to, endsAt }) => to === sub && at < endsAt)?.delegatedBy.sub;
+function delegatorOf({ delegations = [] }: Approval, sub: string, at: string): Party | undefined {
+  return delegations.find(({ to, endsAt }) => to === sub && at < endsAt)?.delegatedBy;
 }
 
 /** In the order in which they were given. */
@@ -107,14 +108,19 @@ function fourEyes(decider: Decider, { requestedBy }: Approval, run: Run): boolea
   return decider.customerId !== customerId && !interested.some((party) => related(decider, party));
 }
 
-/** One pair of eyes is not two: neither the same person, nor whoever acts for them, nor one authority used twice. */
-function signedBefore(approval: Approval, decider: Party, delegatedBy: string | undefined): boolean {
-  return signaturesOf(approval).some(
-    (signature) =>
-      related(decider, signature.decidedBy) ||
-      [decider.sub, delegatedBy].includes(signature.delegatedBy ?? '') ||
-      delegatedBy === signature.decidedBy.sub,
-  );
+/** One pair of eyes is not two: nobody behind a signature is, or is tied by acting for to, anybody behind another. */
+function signedBefore(approval: Approval, decider: Party, delegator: Party | undefined): boolean {
+  const behind = delegator ? [decider, delegator] : [decider];
+  return signaturesOf(approval)
+    .flatMap((signature) => partiesBehind(signature, approval))
+    .some((earlier) => behind.some((party) => related(party, earlier)));
+}
+
+/** Nothing is delegated to who has signed, so that the delegation a signature rests on stays as it was. */
+function partiesBehind({ decidedBy, delegatedBy }: Signature, { delegations = [] }: Approval): Party[] {
+  if (delegatedBy === undefined) return [decidedBy];
+  const used = delegations.find((each) => each.to === decidedBy.sub && each.delegatedBy.sub === delegatedBy);
+  return [decidedBy, used?.delegatedBy ?? { sub: delegatedBy, actFor: [] }];
 }
 
 function related(one: Party, other: Party): boolean {
