@@ -101,6 +101,8 @@ export const checkpoint = z.strictObject({
   /** The run, and its revision, whose state this one began with. */
   forkedFrom: z.strictObject({ runId: text, revision: text }).optional(),
   customerId: text,
+  /** The customer's own identity, where they started the run themselves; not shown. */
+  customer: party.optional(),
   conversationId: text.optional(),
   workflow: z.strictObject({ name: text, version: text }),
   input: content.optional(),

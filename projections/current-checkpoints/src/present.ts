@@ -32,7 +32,7 @@ function runStatus(doc: Checkpoint, now: string): RunStatus {
 
 /** What a reader is shown of a run at a time: a single read and a list item are both made here. */
 export function present({ doc, tenant, revision }: View<Checkpoint>, now: string) {
-  const { steps, approvals, startedAt, updatedAt, ...rest } = doc;
+  const { customer: _, steps, approvals, startedAt, updatedAt, ...rest } = doc;
   const started = steps.open.length;
   const failed = steps.failed.length;
   return {
@@ -48,7 +48,7 @@ export function present({ doc, tenant, revision }: View<Checkpoint>, now: string
       recent: steps.recent,
     },
     approvals: approvals
-      .map(({ state: _, newest: __, ...approval }) => approval)
+      .map(({ state: __, newest: ___, ...approval }) => approval)
       .map((approval, at) => ({
         ...approval,
         status: approvalStatus(approvals[at] as Approval, now),

@@ -115,6 +115,16 @@ describe('current checkpoints', () => {
     expect(then('ben')).toEqual(expected('ben', 'intake'));
   });
 
+  it('keeps who the customer is without showing it', () => {
+    const customer = { sub: 'carol', actFor: ['erin'] };
+    const begun = started('anna') as Extract<RunEvent, { type: 'RunStarted' }>;
+    const view = given({ id: 'anna', events: [event('RunStarted', { ...begun.data, customer })] }).view(
+      'anna',
+    )!;
+    expect(view.doc.customer).toEqual(customer);
+    expect(present(view, at(1))).not.toHaveProperty('customer');
+  });
+
   it('counts each step once, whatever was retried', () => {
     const { steps } = annaShown(
       1,

@@ -18,7 +18,7 @@ type StepStatus = Checkpoint['steps']['recent'][number]['status'];
 
 export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
   name: 'current-checkpoints',
-  version: 2,
+  version: 3,
   category: 'run',
   document: checkpoint,
   indexes: [
@@ -34,6 +34,7 @@ export const currentCheckpoints = defineProjection<Checkpoint, RunEvent>({
         runId: data.runId,
         originRunId: data.originRunId,
         customerId: data.customerId,
+        ...(data.customer && { customer: data.customer }),
         ...(data.conversationId !== undefined && { conversationId: data.conversationId }),
         workflow: data.workflow,
         ...(data.input !== undefined && { input: data.input }),
@@ -156,7 +157,6 @@ function forkedDocument(
   revision: string,
 ): Omit<Checkpoint, 'updatedAt'> {
   if (!started) throw new Unprojectable('no-start', 'the fork of a run that was not started');
-  const { customer: _, ...begun } = started;
   const of = (status: StepStatus) => [...steps.values()].filter((step) => step.status === status);
   const mark = ({ stepId, kind, at }: { stepId: string; kind: StepEvent['data']['kind']; at: string }) => ({
     stepId,
@@ -165,7 +165,7 @@ function forkedDocument(
     revision,
   });
   return {
-    ...begun,
+    ...started,
     ...(forkedFrom && { forkedFrom }),
     ...(phase !== undefined && { phase }),
     steps: {
@@ -175,7 +175,7 @@ function forkedDocument(
       recent: [...steps.values()].slice(-RECENT).map((step) => ({ ...mark(step), status: step.status })),
     },
     facts: [...facts.values()].map(({ version: _, ...fact }) => ({ ...fact, revision })),
-    drafts: [...drafts.values()].map(({ content, approvalId: __, ...draft }) => ({
+    drafts: [...drafts.values()].map(({ content, approvalId: _, ...draft }) => ({
       ...draft,
       notice: content.notice,
     })),

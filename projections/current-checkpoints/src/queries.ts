@@ -16,10 +16,11 @@ export interface ApprovalsWanted {
   readonly runId?: string | undefined;
   /** What must hold of an approval as it is stored. */
   readonly stored: Readonly<Record<string, unknown>>;
-  /** What must hold of it that only shows once it is opened. */
-  readonly passes: (approval: PresentedApproval, run: PresentedRun) => boolean;
-  /** Runs about this customer are left out. */
-  readonly notAbout: readonly string[];
+  /** What must hold of it, and of the run's customer, that only shows once it is opened. */
+  readonly passes: (
+    approval: PresentedApproval,
+    about: Pick<Checkpoint, 'customerId' | 'customer'>,
+  ) => boolean;
 }
 
 export type PresentedApproval = PresentedRun['approvals'][number];
@@ -97,12 +98,8 @@ export class CheckpointQueries {
   ): Promise<Page<ApprovalOfRun>> {
     const from = cursor === undefined ? undefined : placeOf(cursor);
     if (!wanted) return ended([], limit, null);
-    const { runId, stored, passes, notAbout } = wanted;
-    const about = [
-      { approvals: { $elemMatch: stored } },
-      ...(runId === undefined ? [] : [{ runId }]),
-      ...(notAbout.length > 0 ? [{ customerId: { $nin: notAbout } }] : []),
-    ];
+    const { runId, stored, passes } = wanted;
+    const about = [{ approvals: { $elemMatch: stored } }, ...(runId === undefined ? [] : [{ runId }])];
     const items: (ApprovalOfRun & { place: Place })[] = [];
     let reached: Place | undefined = from;
     for (let pages = 0; pages < MOST_PAGES && items.length <= limit; pages += 1) {
@@ -115,7 +112,7 @@ export class CheckpointQueries {
         const created = view.created.toString();
         const past = reached?.created === created ? reached.past : 0;
         run.approvals.forEach((approval, index) => {
-          if (index >= past && passes(approval, run))
+          if (index >= past && passes(approval, view.doc))
             items.push({ run, approval, place: { created, past: index + 1 } });
         });
         reached = { created, past: run.approvals.length };

@@ -41,8 +41,12 @@ export interface HeldRun {
   readonly lease: Record<string, string>;
 }
 
-export async function heldRun(api: RunningApi, as: Caller = worker): Promise<HeldRun> {
-  const { body } = await api.send('POST', '/v1/runs', { as, body: start });
+export async function heldRun(
+  api: RunningApi,
+  as: Caller = worker,
+  startedBy: Caller = as,
+): Promise<HeldRun> {
+  const { body } = await api.send('POST', '/v1/runs', { as: startedBy, body: start });
   const runId = String(body.runId);
   const path = `/v1/runs/${runId}`;
   const resumed = await api.send('POST', `${path}/resume`, { as, body: { workerId: as.sub } });
@@ -55,8 +59,9 @@ export async function waitingRun(
   as: Caller = worker,
   expiresInSeconds = 3600,
   amount = notice.estimatedAmount.amount,
+  startedBy: Caller = as,
 ) {
-  const run = await heldRun(api, as);
+  const run = await heldRun(api, as, startedBy);
   const headers = run.lease;
   const content = { ...notice, estimatedAmount: { amount, currency: 'USD' } };
   const draft = { kind: 'claim', content };

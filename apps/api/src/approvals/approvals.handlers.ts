@@ -4,7 +4,7 @@ import { type RunState, signaturesOf } from '#libs/domain/runs';
 import type { Standing } from '#libs/domain/staff';
 import { EventStore, type Handled } from '#libs/event-store';
 import type { Call } from '../calls.js';
-import { partyOf, Runs } from '../runs/runs.js';
+import { deciderOf, partyOf, Runs } from '../runs/runs.js';
 import type { DecisionBody, DelegateBody, WithdrawBody } from './approvals.schemas.js';
 
 interface Decided {
@@ -35,7 +35,7 @@ export class DecideApprovalHandler implements ICommandHandler<DecideApproval> {
       type: 'DecideApproval',
       at,
       approvalId,
-      decidedBy: deciderOf(call),
+      decidedBy: deciderOf(who),
       standing,
       ...body,
     } as const;
@@ -45,11 +45,6 @@ export class DecideApprovalHandler implements ICommandHandler<DecideApproval> {
 
 /** Of whoever the register does not know: the policy refuses them, whatever the rule would say. */
 const NONE: Standing = { roles: [] };
-
-function deciderOf({ who }: Call) {
-  const { customerId } = who;
-  return { ...partyOf(who), ...(customerId === undefined ? {} : { customerId }) };
-}
 
 function decided(run: RunState, approvalId: string): Decided {
   const approval = run.approvals.get(approvalId);
@@ -83,7 +78,7 @@ export class DelegateApprovalHandler implements ICommandHandler<DelegateApproval
     const approvalId = call.param('approvalId');
     const { to, expiresInSeconds } = body;
     const standing = (await standingIn(this.store, who)) ?? NONE;
-    const asked = { to: to.sub, delegatedBy: deciderOf(call), standing, expiresInSeconds };
+    const asked = { to: to.sub, delegatedBy: deciderOf(who), standing, expiresInSeconds };
     return this.runs.handle(
       call,
       { type: 'DelegateApproval', at, approvalId, ...asked },

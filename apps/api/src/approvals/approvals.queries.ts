@@ -6,13 +6,13 @@ import {
   type PresentedRun,
 } from '#projections/current-checkpoints';
 import { standingIn } from '#apps/platform';
-import type { Identity } from '#libs/access';
-import { hasAuthority, type Standing } from '#libs/domain/staff';
+import { mayDecide } from '#libs/domain/runs';
 import { EventStore } from '#libs/event-store';
 import type { Call } from '../calls.js';
 import type { Read } from '../dispatch.js';
 import { notFound } from '../problems.js';
 import type { Paging } from '../routes.js';
+import { deciderOf } from '../runs/runs.js';
 import { runFor } from '../runs/runs.queries.js';
 
 type ShownApproval = ReturnType<typeof shown>;
@@ -107,31 +107,23 @@ export class ListApprovalsHandler implements IQueryHandler<ListApprovals> {
     const roles = who.roles.filter((role) => query.role === undefined || role === query.role);
     const standing = await standingIn(this.store, { ...who, roles });
     if (!standing) return undefined;
-    const stored = {
-      newest: true,
-      state: 'pending',
-      expiresAt: { $gt: at },
-      'requestedBy.sub': { $nin: [who.sub, ...who.actFor] },
-      'requestedBy.actFor': { $ne: who.sub },
-      'decidedBy.sub': { $nin: [who.sub, ...who.actFor] },
-      'decidedBy.actFor': { $ne: who.sub },
-    };
-    const passes = (approval: PresentedApproval) =>
-      approval.status === 'pending' || approval.status === 'endorsed'
-        ? mayDecide(who, standing, approval, at)
-        : false;
-    return { stored, passes, notAbout: [who.sub, ...(who.customerId === undefined ? [] : [who.customerId])] };
+    const stored = { newest: true, state: 'pending', expiresAt: { $gt: at } };
+    const passes: Wanted['passes'] = (approval, about) =>
+      (approval.status === 'pending' || approval.status === 'endorsed') &&
+      mayDecide(about, asked(approval), deciderOf(who), standing, at);
+    return { stored, passes };
   }
 }
 
-function mayDecide(who: Identity, standing: Standing, approval: PresentedApproval, at: string): boolean {
-  const { requestedBy, requires, decidedBy, endorsements = [], delegations = [] } = approval;
-  const apart = [requestedBy, ...decidedBy].every(
-    ({ sub, actFor }) => sub !== who.sub && !who.actFor.includes(sub) && !actFor.includes(who.sub),
-  );
-  const lent = endorsements.some(({ delegatedBy }) => delegatedBy === who.sub);
-  const delegated = delegations.some(({ to, endsAt }) => to === who.sub && at < endsAt);
-  return apart && !lent && (hasAuthority(standing, requires.authority) || delegated);
+type Wanted = NonNullable<Parameters<CheckpointQueries['approvals']>[1]>;
+
+function asked({ requestedBy, requires, endorsements, delegations }: PresentedApproval) {
+  return {
+    requestedBy,
+    requires,
+    endorsements: endorsements?.map(({ by, delegatedBy }) => ({ decidedBy: by, delegatedBy })),
+    delegations: delegations?.map(({ to, by, endsAt }) => ({ to, delegatedBy: by, endsAt })),
+  };
 }
 
 function notExecuted(status: 'granted' | 'lapsed', at: string) {
@@ -139,6 +131,5 @@ function notExecuted(status: 'granted' | 'lapsed', at: string) {
   return {
     stored: { newest: true, state: 'granted', executeBy },
     passes: (approval: PresentedApproval) => approval.status === status,
-    notAbout: [],
   };
 }

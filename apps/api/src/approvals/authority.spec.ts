@@ -129,6 +129,30 @@ describe('the list of approvals', () => {
     expect((await only(dana)).items).toEqual([[waiting.approvalId, 'endorsed']]);
   });
 
+  it('leaves out what four eyes keep from the caller', async () => {
+    await register('alex', { roles: ['adjuster'] });
+    const expectKept = async (waiting: Waiting, as: Caller) => {
+      expect((await list(as, `runId=${waiting.runId}`, await seen(waiting))).items).toEqual([]);
+      expect(codeOf(await sign(waiting, as))).toEqual([403, 'four-eyes']);
+    };
+    const erins = await waitingRun(api, worker, 3600, '55000.00', { ...customer, actFor: ['sam'] });
+    await expectKept(erins, sam);
+    await expectKept(erins, { ...pat, actFor: [customer.sub] });
+    expect((await list(pat, `runId=${erins.runId}`, await seen(erins))).items).toHaveLength(1);
+    const [used, signed] = [await waitingFor('55000.00'), await waitingFor('55000.00')];
+    for (const [waiting, to] of [
+      [used, 'dana'],
+      [used, 'alex'],
+      [signed, 'alex'],
+    ] as const)
+      expect((await delegate(waiting, sam, { to: { sub: to } })).status).toBe(200);
+    expect((await sign(used, dana)).status).toBe(200);
+    await expectKept(used, alex);
+    await expectKept(used, sam);
+    expect((await sign(signed, sam)).status).toBe(200);
+    await expectKept(signed, alex);
+  });
+
   it('P26: holds what is approved and not executed, in time and too late, and the metric counts it', async () => {
     const [prompt, late] = [await waitingFor('1.00'), await waitingFor('2.00')];
     const metric = async (state: string) => {

@@ -9,7 +9,7 @@ import {
 import type { Standing } from '#libs/domain/staff';
 import { EventStore, type Handled } from '#libs/event-store';
 import type { Call } from '../calls.js';
-import { contextOf, partyOf } from '../runs/runs.js';
+import { contextOf, deciderOf } from '../runs/runs.js';
 
 export interface ClaimHandled {
   claimId: string;
@@ -45,10 +45,9 @@ export class HandleClaimHandler implements ICommandHandler<HandleClaim> {
 
   async execute({ type, call }: HandleClaim) {
     const { who, at } = call;
-    const { customerId } = who;
     const claimId = call.param('claimId');
     const standing = (await standingIn(this.store, who)) ?? NONE;
-    const by = { ...partyOf(who), ...(customerId === undefined ? {} : { customerId }) };
+    const by = deciderOf(who);
     const { twoPersonLimit } = this.config;
     return this.store.handle(claimStream, {
       tenant: who.tenant,

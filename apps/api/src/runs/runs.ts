@@ -62,6 +62,12 @@ export function partyOf({ sub, actFor }: Identity): Party {
   return { sub, actFor: [...actFor] };
 }
 
+/** `customerId` only where the caller is a customer, too. */
+export function deciderOf(who: Identity): Party & { customerId?: string } {
+  const { customerId } = who;
+  return { ...partyOf(who), ...(customerId === undefined ? {} : { customerId }) };
+}
+
 /** What a lease token shows: its number, and that its bearer knows the secret. */
 export function leaseShown(token: string | undefined, { sub }: Identity): LeaseShown | undefined {
   if (token === undefined) return undefined;

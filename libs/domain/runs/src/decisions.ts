@@ -6,6 +6,22 @@ import type { Party } from './events.js';
 import type { Approval, Run, Signature } from './state.js';
 import { later } from './time.js';
 
+type Signed = Pick<Signature, 'decidedBy'> & { delegatedBy?: string | undefined };
+type Lent = Pick<NonNullable<Approval['delegations']>[number], 'to' | 'delegatedBy' | 'endsAt'>;
+
+/** The customer of a run. */
+interface About {
+  customerId: string;
+  customer?: Party | undefined;
+}
+
+/** An approval, as far as it settles who may decide it. */
+interface Asked extends Pick<Approval, 'requestedBy'> {
+  requires: { authority: Money };
+  endorsements?: readonly Signed[] | undefined;
+  delegations?: readonly Lent[] | undefined;
+}
+
 export function decideApproval(command: DecideApproval, run: Run): Outcome {
   const { approvalId, decision, digest, decidedBy, standing, comment, at } = command;
   const approval = run.approvals.get(approvalId);
@@ -17,18 +33,41 @@ export function decideApproval(command: DecideApproval, run: Run): Outcome {
   if (isRepeated(approval, decision, decidedBy.sub) && !hasFallen(approval)) return [];
   const closed = refuseClosed(approval, at) ?? refuseEnded(run);
   if (closed) return closed;
-  const { authority, signatures } = approval.requires;
-  const own = hasAuthority(standing, authority);
-  const delegator = own ? undefined : delegatorOf(approval, decidedBy.sub, at);
-  if (!fourEyes(decidedBy, approval, run) || signedBefore(approval, decidedBy, delegator))
-    return refuseFourEyes();
-  if (!own && !delegator) return refuseAuthority(standing, authority);
-  const made = { approvalId, digest, decidedBy: partyOf(decidedBy), delegatedBy: delegator?.sub, comment };
+  const refused = refuseDecider(run.started, approval, decidedBy, standing, at);
+  if (refused) return refused;
+  const delegatedBy = delegatorOf(approval, decidedBy, standing, at)?.sub;
+  const made = { approvalId, digest, decidedBy: partyOf(decidedBy), delegatedBy, comment };
   if (decision === 'deny') return [happened('ApprovalDenied', { ...made, deniedAt: at })];
-  if (signaturesOf(approval).length + 1 < signatures)
+  if (signaturesOf(approval).length + 1 < approval.requires.signatures)
     return [happened('ApprovalEndorsed', { ...made, endorsedAt: at })];
   const executeBy = later(at, approval.executeWithinSeconds);
   return [happened('ApprovalGranted', { ...made, grantedAt: at, executeBy })];
+}
+
+/** Of an approval that is open: whether its run's customer, who asked and who signed leave it to the decider. */
+export function mayDecide(
+  about: About,
+  approval: Asked,
+  decider: Decider,
+  standing: Standing,
+  at: string,
+): boolean {
+  return refuseDecider(about, approval, decider, standing, at) === undefined;
+}
+
+function refuseDecider(
+  about: About,
+  approval: Asked,
+  decider: Decider,
+  standing: Standing,
+  at: string,
+): Refusal<RunRefusal> | undefined {
+  const { authority } = approval.requires;
+  const delegator = delegatorOf(approval, decider, standing, at);
+  if (!fourEyes(decider, approval, about) || signedBefore(approval, decider, delegator))
+    return refuseFourEyes();
+  if (!delegator && !hasAuthority(standing, authority)) return refuseAuthority(standing, authority);
+  return undefined;
 }
 
 function isRepeated(
@@ -50,7 +89,8 @@ export function delegateApproval(command: DelegateApproval, run: Run): Outcome {
   if (!standing.roles.includes('supervisor'))
     return refuse('not-permitted', 'Only a supervisor delegates a decision.');
   const delegate = { sub: to, actFor: [] };
-  const independent = fourEyes(delegatedBy, approval, run) && fourEyes(delegate, approval, run);
+  const { started } = run;
+  const independent = fourEyes(delegatedBy, approval, started) && fourEyes(delegate, approval, started);
   if (!independent || to === delegatedBy.sub) return refuseFourEyes();
   const { authority } = approval.requires;
   if (!hasAuthority(standing, authority)) return refuseAuthority(standing, authority);
@@ -63,7 +103,14 @@ export function delegateApproval(command: DelegateApproval, run: Run): Outcome {
   return [happened('ApprovalDelegated', made)];
 }
 
-function delegatorOf({ delegations = [] }: Approval, sub: string, at: string): Party | undefined {
+/** Nobody where the decider's own authority is enough. */
+function delegatorOf(
+  { requires, delegations = [] }: Asked,
+  { sub }: Decider,
+  standing: Standing,
+  at: string,
+): Party | undefined {
+  if (hasAuthority(standing, requires.authority)) return undefined;
   return delegations.find(({ to, endsAt }) => to === sub && at < endsAt)?.delegatedBy;
 }
 
@@ -102,22 +149,25 @@ export function lostRights(
 }
 
 /** Nobody decides who asked, is the customer, acts for either, or has either acting for them. */
-function fourEyes(decider: Decider, { requestedBy }: Approval, run: Run): boolean {
-  const { customerId, customer } = run.started;
+function fourEyes(decider: Decider, { requestedBy }: Asked, { customerId, customer }: About): boolean {
   const interested = [requestedBy, ...(customer ? [customer] : []), { sub: customerId, actFor: [] }];
   return decider.customerId !== customerId && !interested.some((party) => related(decider, party));
 }
 
 /** One pair of eyes is not two: nobody behind a signature is, or is tied by acting for to, anybody behind another. */
-function signedBefore(approval: Approval, decider: Party, delegator: Party | undefined): boolean {
+function signedBefore(
+  { endorsements = [], delegations = [] }: Asked,
+  decider: Party,
+  delegator: Party | undefined,
+): boolean {
   const behind = delegator ? [decider, delegator] : [decider];
-  return signaturesOf(approval)
-    .flatMap((signature) => partiesBehind(signature, approval))
+  return endorsements
+    .flatMap((signature) => partiesBehind(signature, delegations))
     .some((earlier) => behind.some((party) => related(party, earlier)));
 }
 
 /** Nothing is delegated to who has signed, so that the delegation a signature rests on stays as it was. */
-function partiesBehind({ decidedBy, delegatedBy }: Signature, { delegations = [] }: Approval): Party[] {
+function partiesBehind({ decidedBy, delegatedBy }: Signed, delegations: readonly Lent[]): Party[] {
   if (delegatedBy === undefined) return [decidedBy];
   const used = delegations.find((each) => each.to === decidedBy.sub && each.delegatedBy.sub === delegatedBy);
   return [decidedBy, used?.delegatedBy ?? { sub: delegatedBy, actFor: [] }];

@@ -1,7 +1,7 @@
 export { run, runStream, runStatus } from './run.js';
 export type { RunStatus } from './run.js';
 export { approvalStatus } from './approvals.js';
-export { signaturesOf, signersOf } from './decisions.js';
+export { mayDecide, signaturesOf, signersOf } from './decisions.js';
 export type { ApprovalStatus } from './approvals.js';
 export { runRefusals } from './commands.js';
 export { factsDue } from './facts.js';
