@@ -74,6 +74,7 @@ export class ForkRunHandler implements ICommandHandler<ForkRun> {
       source: then.state as Run,
       openAt: await this.timeOf(streamName('run', tenant, forked), atRevision),
       heldLease: now.state.lease,
+      endedNow: now.state.ended,
       bySupervisor: roles.includes('supervisor'),
       inlineBytes: this.config.inlineStateLimit,
     };

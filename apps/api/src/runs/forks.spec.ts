@@ -93,6 +93,13 @@ describe('a fork', () => {
     expect(await api.events(String(first.body.runId))).toHaveLength(1);
   });
 
+  it('does not undo a cancel, unless a supervisor makes it', async () => {
+    const run = await waitingRun(api);
+    expect((await api.send('POST', `${run.path}/cancel`, { as: customer, body: {} })).status).toBe(200);
+    expect(codeOf(await fork(run, '3'))).toEqual([409, 'run-ended']);
+    expect((await fork(run, '3', sam, {})).status).toBe(201);
+  });
+
   it('is refused at a revision that the run does not have', async () => {
     const run = await waitingRun(api);
     const answer = await fork(run, '99');

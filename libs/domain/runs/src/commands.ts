@@ -89,7 +89,9 @@ export interface ForkRun extends ByWorker {
   openAt: string;
   /** The newest lease of the other run now. */
   heldLease: Run['lease'];
-  /** Who needs no lease. */
+  /** How the other run has ended by now, whatever it was at that revision. */
+  endedNow: Run['ended'];
+  /** Who needs no lease, and may fork a run that has ended since. */
   bySupervisor: boolean;
   /** The most bytes of the state that an event may carry. */
   inlineBytes?: number;

@@ -26,6 +26,7 @@ function command(history: readonly RunEvent[], changes: Partial<ForkRun> = {}): 
     source,
     openAt: seconds(10),
     heldLease: source.lease,
+    endedNow: source.ended,
     lease,
     bySupervisor: false,
     at: seconds(5000),
@@ -110,6 +111,16 @@ describe('ForkRun', () => {
     expect(run.decide(command(before('ApprovalGranted')), forked(before('ApprovalGranted')))).toMatchObject({
       refused: 'run-exists',
     });
+  });
+
+  it('from before its end, of a run that has ended since, is for a supervisor alone', () => {
+    const endedNow = { status: 'cancelled', endedAt: seconds(60) } as const;
+    const history = before('ApprovalGranted');
+    const decided = (changes: Partial<ForkRun>) =>
+      run.decide(command(history, { endedNow, ...changes }), run.initialState());
+    expect(decided({})).toMatchObject({ refused: 'run-ended', detail: 'The run has cancelled.' });
+    expect(decided({ lease: undefined })).toMatchObject({ refused: 'lease-required' });
+    expect(forked(history, { endedNow, lease: undefined, bySupervisor: true }).ended).toBeUndefined();
   });
 
   it('leaves a large state to the payload store', () => {

@@ -7,10 +7,12 @@ import { later } from './time.js';
 import { refuseLease } from './work.js';
 
 export function forkRun(command: ForkRun, fork: RunState): Outcome {
-  const { source, heldLease, lease, bySupervisor, runId, forkedFrom, inlineBytes, payload, at } = command;
+  const { source, endedNow, heldLease, lease, bySupervisor, runId, forkedFrom, inlineBytes, payload, at } =
+    command;
   if (fork.started) return refuse('run-exists', `The run ${runId} exists, and was started otherwise.`);
   const refused = bySupervisor ? undefined : refuseLease(lease, heldLease ? { lease: heldLease } : {});
   if (refused) return refused;
+  if (endedNow && !bySupervisor) return refuse('run-ended', `The run has ${endedNow.status}.`);
   if (source.ended) return refuse('run-ended', `The run had ${source.ended.status} by that revision.`);
   const { customerId, originRunId } = source.started;
   const state = forkedState(command);
