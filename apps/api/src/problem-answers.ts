@@ -9,6 +9,7 @@ import {
   ConcurrentChange,
   IdempotencyKeyReused,
   NotPermitted,
+  PayloadMissing,
   RefusedCommand,
   RevisionMismatch,
   StoreUnavailable,
@@ -16,7 +17,6 @@ import {
   UnknownStoredEvent,
   UnreadableEvent,
 } from '#libs/event-store';
-import { PayloadMissing } from '#libs/payloads';
 import { InvalidCursor, ReadModelUnavailable } from '#libs/projecting';
 import { isProblemCode, keyReused, notFound, notPermitted, Problem, problems } from './problems.js';
 import { BODY_LIMIT, type Routes } from './routes.js';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { claimIdOf } from '#libs/domain/losses';
-import { digest, people, registerDana, seconds, tenant } from '#libs/domain/examples';
+import { digest, people, registerDana, seconds, standings, tenant } from '#libs/domain/examples';
+import { type Run, runStream } from '#libs/domain/runs';
 import { StoreUnavailable, type StoredEvent, UnreadableEvent, verifyChain } from '#libs/event-store';
 import { ReactionRunner } from '#libs/reacting';
 import { TestStores, grantedRun, register, send } from '#test/projecting';
@@ -145,6 +146,36 @@ describe('filing an approved claim', () => {
     expect(await history(claimOf(runId))).toEqual([]);
     await reacted({ ...healthy(), events: later.log, vault: later.vault }, position);
     expect(await history(`run-${tenant}.${runId}`)).toHaveLength(run.length);
+    await later.close();
+  });
+
+  it('ends as refused in a fork whose key is erased once filing has started', async () => {
+    const [owner, runId, fork] = [randomUUID(), randomUUID(), randomUUID()];
+    await grantedRun(stores, runId, owner);
+    const source = (await stores.log.fold(runStream, tenant, runId, { upTo: 3n }))?.state as Run;
+    const by = { heldLease: undefined, endedNow: undefined, lease: undefined, bySupervisor: true };
+    const forkedFrom = { runId, revision: '3' };
+    const whole = { source, openAt: seconds(30), runId: fork, forkedFrom, ...by };
+    await send(stores, fork, { type: 'ForkRun', ...whole, at: seconds(500) });
+    const approvalId = `${fork}.1`;
+    const signed = { decidedBy: people.dana, standing: standings.dana };
+    const decided = { approvalId, decision: 'grant' as const, digest, ...signed };
+    await send(stores, fork, { type: 'DecideApproval', ...decided, at: seconds(600) });
+    const started = await send(stores, fork, {
+      type: 'StartFiling',
+      tenant,
+      approvalId,
+      standings,
+      at: seconds(650),
+    });
+    await stores.spoilKey(owner, 'run', 'erased');
+    const later = await stores.another();
+    const reacting = { ...healthy(), events: later.log, vault: later.vault };
+    const runner = await reacted(reacting, started?.position ?? 0n);
+    expect(runner.status()).toMatchObject({ deadLetters: 0, unfinished: 0 });
+    const run = await history(`run-${tenant}.${fork}`);
+    expect(types(run)).toEqual(['RunForked', 'ApprovalGranted', 'FilingStarted', 'FilingRefused']);
+    expect(run.at(-1)?.data).toMatchObject({ approvalId, code: 'draft-unopenable' });
     await later.close();
   });
 

@@ -60,7 +60,7 @@ export function fileApprovedClaim(stores: FilingStores): Reaction {
       const { approvalId, grantedAt } = data as { approvalId: string; grantedAt: string };
       const filing = await startFiling(stores, { tenant, runId: id, approvalId, grantedAt });
       if (filing?.stage !== 'filing') return;
-      await conclude(stores, filing, isSealed(filing.content) ? UNOPENABLE : await fileClaim(stores, filing));
+      await conclude(stores, filing, await fileClaim(stores, filing));
     },
   };
 }
@@ -136,7 +136,7 @@ function approvedDraft({ started, approvals, drafts }: RunState, approvalId: str
   const approval = approvals.get(approvalId);
   const draft = approval && drafts.get(approval.draftId);
   if (approval?.invalidation) return undefined;
-  if (!started || !approval?.filing || !draft) throw new Error(`filing of ${approvalId} has not started`);
+  if (!started || !approval?.filing) throw new Error(`filing of ${approvalId} has not started`);
   const { draftId, draftVersion, digest, basedOn, stage, filing } = approval;
   return {
     stage,
@@ -148,7 +148,8 @@ function approvedDraft({ started, approvals, drafts }: RunState, approvalId: str
     digest,
     facts: [...basedOn],
     decidedBy: signaturesOf(approval).map(({ decidedBy }) => decidedBy.sub),
-    content: structuredClone(draft.content),
+    /** Absent where the fork that it came with does not open. */
+    content: structuredClone(draft?.content),
   };
 }
 
@@ -165,6 +166,7 @@ const UNOPENABLE: Outcome = { refused: 'draft-unopenable' };
 async function fileClaim(stores: FilingStores, filing: Filing): Promise<Outcome> {
   const { tenant, claimId, customerId, content, digest, draftId, draftVersion, facts, decidedBy } = filing;
   const { runId, originRunId, approvalId } = filing;
+  if (content === undefined || isSealed(content)) return UNOPENABLE;
   const runRevision = filing.runRevision.toString();
   const origin = {
     runId,

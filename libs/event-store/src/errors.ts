@@ -92,7 +92,12 @@ export class UnknownStoredEvent extends Error {
   }
 }
 
-/** A stored event without a proper envelope, or whose sealed fields do not open: its stream takes no commands. */
+/** What an event cites of the payload store is not there, or cannot be opened: trying again does not help. */
+export class PayloadMissing extends Error {
+  override readonly name = 'PayloadMissing';
+}
+
+/** A stored event without a proper envelope, or whose sealed fields or payload do not open: its stream takes no commands. */
 export class UnreadableEvent extends Error {
   override readonly name = 'UnreadableEvent';
 

@@ -14,6 +14,7 @@ export {
   ConcurrentChange,
   IdempotencyKeyReused,
   NotPermitted,
+  PayloadMissing,
   RefusedCommand,
   RevisionMismatch,
   StoreUnavailable,

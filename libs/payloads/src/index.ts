@@ -1,2 +1,2 @@
-export { Payloads, PayloadMissing } from './payloads.js';
+export { Payloads } from './payloads.js';
 export type { Payload } from './payloads.js';

@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { MongoClient } from 'mongodb';
 import { type RunningDocumentStore, startDocumentStore } from '#libs/embedded/document-store';
+import { PayloadMissing } from '#libs/event-store';
 import { ReadModels, ReadModelUnavailable } from '#libs/projecting';
 import { Vault } from '#libs/vault';
-import { PayloadMissing, Payloads } from './index.js';
+import { Payloads } from './index.js';
 
 const customerId = randomUUID();
 const at = (minute: number) => new Date(Date.parse('2026-03-01T00:00:00.000Z') + minute * 60_000);

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { canonicalJson, type Json, sha256 } from '#libs/canonical';
+import { PayloadMissing } from '#libs/event-store';
 import { answered, type Notice, type ReadModel, type ReadModels } from '#libs/projecting';
 import { Unopenable, type Vault } from '#libs/vault';
 import { Binary } from 'mongodb';
@@ -22,11 +23,6 @@ interface StoredPayload {
   /** When it was last put or kept for a stream. */
   readonly touchedAt: Date;
   readonly sealed: Binary;
-}
-
-/** Nothing stands under the digest, or what does cannot be opened. */
-export class PayloadMissing extends Error {
-  override readonly name = 'PayloadMissing';
 }
 
 const NAME = 'payloads';

@@ -27,7 +27,7 @@ export async function send(
   command: RunCommand,
 ): Promise<{ position: bigint; revision: bigint } | undefined> {
   const context = { actor, commandId: randomUUID(), bodyDigest: 'test', at: command.at };
-  const creates = command.type === 'StartRun';
+  const creates = command.type === 'StartRun' || command.type === 'ForkRun';
   try {
     const answer = () => undefined;
     return await log.handle(runStream, { tenant, id: runId, context, command, creates, answer });

@@ -1,4 +1,6 @@
 import { customer, dana, otherWorker, registerStaff, RunningApi, sam, waitingRun, worker } from '#test/api';
+import { streamName } from '#libs/event-store';
+import { Payloads } from '#libs/payloads';
 
 let api: RunningApi;
 beforeAll(async () => {
@@ -140,5 +142,24 @@ describe('a fork', () => {
     });
     const single = await api.send('GET', path, { as: worker });
     expect(list.body.items).toEqual([single.body]);
+  });
+
+  it('whose payload is gone cannot be read, and can be cancelled', async () => {
+    const run = await waitingRun(api);
+    const body = { stepId: 'read', name: 'Read', kind: 'tool', status: 'completed', output: 'z'.repeat(900) };
+    for (let index = 0; index < 20; index += 1) {
+      const step = { ...body, stepId: `step-${index}` };
+      await api.send('POST', `${run.path}/steps`, { as: worker, headers: run.lease, body: step });
+    }
+    const made = await fork(run, '23');
+    const runId = String(made.body.runId);
+    expect((await api.events(runId))[0]?.data).not.toHaveProperty('state');
+    await api.app.get(Payloads).release('acme', streamName('run', 'acme', runId));
+    await api.restart();
+    const path = `/v1/runs/${runId}`;
+    const taken = await api.send('POST', `${path}/resume`, { as: worker, body: { workerId: 'worker-1' } });
+    expect(codeOf(taken)).toEqual([500, 'unreadable-record']);
+    expect((await api.send('POST', `${path}/cancel`, { as: customer, body: {} })).status).toBe(200);
+    expect((await api.events(runId)).map(({ type }) => type)).toEqual(['RunForked', 'RunCancelled']);
   });
 });

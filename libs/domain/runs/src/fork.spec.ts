@@ -123,6 +123,31 @@ describe('ForkRun', () => {
     expect(forked(history, { endedNow, lease: undefined, bySupervisor: true }).ended).toBeUndefined();
   });
 
+  it('whose content does not open is still known to be whose it is, and its filing can be refused', () => {
+    const [forkedEvent] = run.decide(command(before('ApprovalGranted')), run.initialState()) as RunEvent[];
+    const { state: _, ...rest } = (forkedEvent as Extract<RunEvent, { type: 'RunForked' }>).data;
+    const state = run.initialState();
+    expect(() => run.evolve(state, { type: 'RunForked', data: rest })).toThrow('cannot be opened');
+    const { originRunId, forkedFrom } = rest;
+    expect(state).toMatchObject({ started: { runId: forkId, originRunId, customerId }, forkedFrom });
+    expect(runStream.customerOf(state, [])).toBe(customerId);
+    const asked = `${forkId}.1`;
+    const started = filed.find(({ type }) => type === 'FilingStarted') as Extract<
+      RunEvent,
+      { type: 'FilingStarted' }
+    >;
+    run.evolve(state, { ...started, data: { ...started.data, approvalId: asked } });
+    const refusing = { type: 'RefuseFiling', approvalId: asked, code: 'draft-unopenable', at: seconds(9) };
+    expect(run.decide({ type: 'CancelRun', endedBy: people.dana, at: seconds(9) }, state)).toMatchObject({
+      refused: 'filing-in-progress',
+    });
+    const refused = run.decide(refusing as Parameters<typeof run.decide>[0], state) as RunEvent[];
+    expect(refused.map(({ type }) => type)).toEqual(['FilingRefused']);
+    const after = refused.reduce((each, event) => run.evolve(each, event), state);
+    const cancelled = run.decide({ type: 'CancelRun', endedBy: people.dana, at: seconds(10) }, after);
+    expect(cancelled).toMatchObject([{ type: 'RunCancelled' }]);
+  });
+
   it('leaves a large state to the payload store', () => {
     const history = before('ApprovalGranted');
     const asked = run.decide(command(history, { inlineBytes: 100 }), run.initialState());

@@ -83,6 +83,10 @@ type Folds = { [Type in RunEvent['type']]: (state: RunState, data: DataOf<Type>)
 export const folds: Folds = {
   RunStarted: (state, data) => void (state.started = data),
   RunForked: (state, data) => {
+    const { runId, originRunId, customerId, forkedFrom, forkedAt } = data;
+    // What stands in the clear holds also where the content does not open: whose run it is, and that it is one.
+    state.started = { runId, originRunId, customerId, workflow: UNKNOWN_WORKFLOW, startedAt: forkedAt };
+    state.forkedFrom = forkedFrom;
     if (!isSaved(data.state)) throw new Error('the state of the fork cannot be opened');
     Object.assign(state, load(data.state));
   },
@@ -125,8 +129,11 @@ export const folds: Folds = {
   ApprovalInvalidated: (state, { approvalId, ...invalidation }) =>
     change(state, approvalId, { stage: 'invalidated', invalidation }),
   WorkerStateSaved: (state, data) => void (state.workerState = foldWorkerState(state.workerState, data)),
-  FilingStarted: (state, { approvalId, claimId, startedAt }) =>
-    change(state, approvalId, { stage: 'filing', filing: { claimId, startedAt } }),
+  FilingStarted: (state, data) => {
+    const { approvalId, claimId, startedAt } = data;
+    if (state.forkedFrom && !state.approvals.has(approvalId)) state.approvals.set(approvalId, unopened(data));
+    change(state, approvalId, { stage: 'filing', filing: { claimId, startedAt } });
+  },
   ReceiptNoted: (state, { approvalId, receiptNumber, filedAt, notedAt }) =>
     change(state, approvalId, { stage: 'filed', receipt: { receiptNumber, filedAt, notedAt } }),
   FilingRefused: (state, { approvalId, code, refusedAt }) =>
@@ -136,11 +143,29 @@ export const folds: Folds = {
   RunCancelled: (state, { cancelledAt, ...rest }) => end(state, 'cancelled', cancelledAt, rest),
 };
 
+const UNKNOWN_WORKFLOW = { name: 'unknown', version: 'unknown' };
+
 export function evolve(state: RunState, event: RunEvent): RunState {
   if (!Object.hasOwn(folds, event.type)) throw new Error(`a run has no event ${event.type}`);
   const fold = folds[event.type] as (state: RunState, data: RunEvent['data']) => void;
   fold(state, event.data);
   return state;
+}
+
+/** All that is known of an approval in a fork whose content does not open: enough for its filing to be refused. */
+function unopened({
+  approvalId,
+  draftId,
+  draftVersion,
+  digest,
+  startedAt,
+}: DataOf<'FilingStarted'>): Approval {
+  return {
+    ...{ approvalId, draftId, draftVersion, digest, summary: '', basedOn: [], executeWithinSeconds: 1 },
+    requestedBy: { sub: 'unknown', actFor: [] },
+    requires: { signatures: 1, authority: { amount: '0', currency: 'XXX' } },
+    ...{ requestedAt: startedAt, expiresAt: startedAt, stage: 'filing', superseded: false },
+  };
 }
 
 function setStep(
