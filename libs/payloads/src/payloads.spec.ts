@@ -71,6 +71,19 @@ describe('a payload', () => {
     await expect(fresh().open('acme', payload)).rejects.toThrow('cannot be opened: altered');
   });
 
+  it('of a customer whose key is destroyed is not answered from memory either', async () => {
+    const erased = randomUUID();
+    await vault.person('acme', erased, { create: ['run'] });
+    const payloads = fresh();
+    const payload = await payloads.put('acme', erased, 'run-acme.1', { state: 'theirs' }, at(0));
+    expect(await payloads.open('acme', payload)).toEqual({ state: 'theirs' });
+    await rm(join(folder, 'keys', 'people', 'acme', `${erased}.run.key`));
+    const anew = await Vault.open({ folder: join(folder, 'keys') });
+    const asked = jest.spyOn(vault, 'person').mockImplementation((...of) => anew.person(...of));
+    await expect(payloads.open('acme', payload)).rejects.toThrow('cannot be opened: missing-key');
+    asked.mockRestore();
+  });
+
   it('P81: shared by two streams goes with the last of them', async () => {
     const payload = await put('run-acme.1', 'evidence');
     await fresh().keep('acme', payload, 'run-acme.2', at(1));

@@ -41,7 +41,9 @@ const SWEPT_AT_ONCE = 100;
  */
 export class Payloads {
   private readonly model: ReadModel;
-  private readonly recent = new LRUCache<string, { state: Json }>({ maxSize: CACHED_BYTES });
+  private readonly recent = new LRUCache<string, { state: Json; customerId: string }>({
+    maxSize: CACHED_BYTES,
+  });
   private prepared: Promise<void> | undefined;
 
   constructor(
@@ -62,19 +64,22 @@ export class Payloads {
     const _id = idOf(tenant, digest);
     const stored = { _id, tenant, customerId, pending: [stream], streams: [], touchedAt: at };
     await answered(this.payloads().insertOne({ ...stored, sealed: new Binary(sealed) }));
-    this.recent.set(_id, { state }, { size: text.length });
+    this.recent.set(_id, { state, customerId }, { size: text.length });
     return { digest, bytes: sealed.length };
   }
 
   /**
-   * The value under a digest: the caller's to read, not to change.
+   * The value under a digest: the caller's to read, not to change. Nothing is answered from memory unless the
+   * customer's key is there.
    *
    * @throws PayloadMissing
    */
   async open(tenant: string, { digest }: Payload): Promise<Json> {
     const _id = idOf(tenant, digest);
     const known = this.recent.get(_id);
-    if (known) return known.state;
+    if (known && (await this.vault.person(tenant, known.customerId)).lacks('run') === undefined)
+      return known.state;
+    this.recent.delete(_id);
     const found = await answered(this.payloads().findOne({ _id }));
     if (found === null) throw new PayloadMissing(`there is no payload ${digest}`);
     const { customerId, sealed } = found;
@@ -82,7 +87,7 @@ export class Payloads {
     try {
       const text = keys.openBytes('run', sealed.buffer, placeOf(tenant, customerId));
       const state = JSON.parse(text.toString('utf8')) as Json;
-      this.recent.set(_id, { state }, { size: Math.max(text.length, 1) });
+      this.recent.set(_id, { state, customerId }, { size: Math.max(text.length, 1) });
       return state;
     } catch (error) {
       if (!(error instanceof Unopenable)) throw error;
