@@ -56,6 +56,7 @@ describe('filing an approved claim', () => {
     const run = await history(`run-${tenant}.${runId}`);
     expect(types(claim)).toEqual(['ClaimFiled']);
     expect(claim[0]?.data).toMatchObject({
+      customer: people.carol,
       origin: { runId, approvalId, digest, decidedBy: [people.dana.sub], runRevision: '5' },
       filedAt: time,
     });

@@ -141,6 +141,7 @@ function approvedDraft({ started, approvals, drafts }: RunState, approvalId: str
   return {
     stage,
     customerId: started.customerId,
+    customer: started.customer,
     originRunId: started.originRunId,
     claimId: filing.claimId,
     draftId,
@@ -164,8 +165,8 @@ type Outcome = { receiptNumber: string; filedAt: string } | { refused: string };
 const UNOPENABLE: Outcome = { refused: 'draft-unopenable' };
 
 async function fileClaim(stores: FilingStores, filing: Filing): Promise<Outcome> {
-  const { tenant, claimId, customerId, content, digest, draftId, draftVersion, facts, decidedBy } = filing;
-  const { runId, originRunId, approvalId } = filing;
+  const { tenant, claimId, customerId, customer, content, digest, draftId, draftVersion } = filing;
+  const { facts, decidedBy, runId, originRunId, approvalId } = filing;
   if (content === undefined || isSealed(content)) return UNOPENABLE;
   const runRevision = filing.runRevision.toString();
   const origin = {
@@ -185,6 +186,7 @@ async function fileClaim(stores: FilingStores, filing: Filing): Promise<Outcome>
     tenant,
     claimId,
     customerId,
+    customer,
     origin,
     content,
     approvedDigest: digest,

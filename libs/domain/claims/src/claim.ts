@@ -1,7 +1,7 @@
 import { digestOf, sha256, type Json } from '#libs/canonical';
 import { happened, refuse, type Decider, type Refusal } from '#libs/decider';
 import { claimIdOf, type SaltedNotice } from '#libs/domain/losses';
-import { claimEvents, type ClaimEvent, type Origin } from './events.js';
+import { claimEvents, type ClaimEvent, type Origin, type Party } from './events.js';
 import { type HandleClaim, handleClaim } from './handling.js';
 
 export const claimRefusals = [
@@ -20,6 +20,8 @@ export interface FileClaim {
   tenant: string;
   claimId: string;
   customerId: string;
+  /** The customer's own identity, where it is known. */
+  customer?: Party | undefined;
   origin: Origin;
   content: SaltedNotice;
   /** The digest that the approval was granted for. */
@@ -84,7 +86,7 @@ function decide(command: ClaimCommand, state: ClaimState): ClaimEvent[] | Refusa
 }
 
 function file(command: FileClaim, { filed }: ClaimState): ClaimEvent[] | Refusal<ClaimRefusal> {
-  const { tenant, claimId, customerId, origin, content, approvedDigest, receiptSeed, at } = command;
+  const { tenant, claimId, customerId, customer, origin, content, approvedDigest, receiptSeed, at } = command;
   if (filed?.origin.approvalId === origin.approvalId && filed.origin.digest === origin.digest) return [];
   if (filed)
     return refuse('already-filed', 'The claim was filed from another approval.', {
@@ -97,7 +99,8 @@ function file(command: FileClaim, { filed }: ClaimState): ClaimEvent[] | Refusal
   if (origin.digest !== approvedDigest || digestOf(content) !== approvedDigest)
     return refuse('digest-mismatch', 'The content is not what was approved.', { digest: approvedDigest });
   const receiptNumber = receiptNumberOf(receiptSeed);
-  return [happened('ClaimFiled', { claimId, receiptNumber, customerId, origin, content, filedAt: at })];
+  const filedFor = { claimId, receiptNumber, customerId, customer };
+  return [happened('ClaimFiled', { ...filedFor, origin, content, filedAt: at })];
 }
 
 /** Without I, L, O and U, so that a number can be read out over the telephone. */

@@ -37,6 +37,8 @@ export const claimEvents = {
       claimId: id,
       receiptNumber: identifier,
       customerId: id,
+      /** The customer's own identity, where they started the run themselves. */
+      customer: party.optional(),
       origin,
       content: personal('claim', saltedNotice),
       filedAt: plain(z.iso.datetime({ precision: 3 })),

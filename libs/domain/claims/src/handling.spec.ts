@@ -1,7 +1,7 @@
 import { specification } from '#libs/decider';
 import { customerId, filedClaim, people, seconds } from '#libs/domain/examples';
 import { claim, type ClaimCommand, claimStatuses } from './claim.js';
-import { claimEvents, type ClaimEvent } from './events.js';
+import { claimEvents, type ClaimEvent, type Party } from './events.js';
 import { steps, type HandleClaim, type SettleClaim } from './handling.js';
 
 const { given } = specification(claim, (actual, expected) => expect(actual).toStrictEqual(expected));
@@ -94,6 +94,36 @@ describe('the states of a claim', () => {
       given(...filedClaim)
         .when({ ...AcknowledgeClaim, by: who })
         .thenRefused('four-eyes');
+  });
+});
+
+describe('a claim whose customer is known by subject', () => {
+  const known = (customer: Party): ClaimEvent[] =>
+    filedClaim.map((event) =>
+      event.type === 'ClaimFiled' ? { ...event, data: { ...event.data, customer } } : event,
+    );
+
+  it.each<[string, Party, Party]>([
+    ['the customer', people.carol, people.carol],
+    ['who acts for the customer', people.carol, { sub: 'dana', actFor: ['carol'] }],
+    ['whom the customer acts for', { sub: 'carol', actFor: ['dana'] }, by],
+  ])('is neither moved nor settled by %s', (_who, customer, who) => {
+    const filed = known(customer);
+    const other = { by: people.sam };
+    const history = [
+      { ...AcknowledgeClaim, ...other },
+      { ...AssessClaim, ...other },
+    ].reduce<ClaimEvent[]>(
+      (events, command) => [...events, ...(given(...events).when(command).outcome as ClaimEvent[])],
+      filed,
+    );
+    given(...filed)
+      .when({ ...AcknowledgeClaim, by: who })
+      .thenRefused('four-eyes');
+    given(...history)
+      .when({ ...settle, by: who })
+      .thenRefused('four-eyes');
+    expect(given(...history).when({ ...bySam, ...other }).outcome).toMatchObject([{ type: 'ClaimSettled' }]);
   });
 });
 

@@ -49,6 +49,7 @@ export interface ReopenClaim extends WithReason {
 
 export type HandleClaim =
   AcknowledgeClaim | AssessClaim | SettleClaim | RejectClaim | WithdrawClaim | ReopenClaim;
+type Filed = NonNullable<ClaimState['filed']>;
 type Outcome = ClaimEvent[] | Refusal<ClaimRefusal>;
 
 const OPEN: readonly ClaimStatus[] = ['filed', 'acknowledged', 'assessed', 'reopened'];
@@ -68,13 +69,17 @@ export function handleClaim(command: HandleClaim, state: ClaimState): Outcome {
   if (!filed) return refuse('not-found', 'There is no such claim.');
   if (!steps[command.type].includes(status))
     return refuse('claim-state', `The claim is ${status}.`, { status, allowed: [...steps[command.type]] });
-  if (isCustomer(command.by, filed.customerId))
-    return refuse('four-eyes', 'The customer, and whoever acts for them, cannot work on their own claim.');
+  if (isInterested(command.by, filed))
+    return refuse(
+      'four-eyes',
+      'The customer, whoever acts for them, and whom they act for cannot work on their claim.',
+    );
   return command.type === 'SettleClaim' ? settle(command, state) : [eventOf(command)];
 }
 
-function isCustomer({ sub, actFor, customerId }: ByStaff['by'], customer: string): boolean {
-  return [sub, customerId, ...actFor].includes(customer);
+function isInterested(by: ByStaff['by'], { customerId, customer }: Filed): boolean {
+  const customers = [...(customer ? [customer] : []), { sub: customerId, actFor: [] }];
+  return by.customerId === customerId || customers.some((party) => related(by, party));
 }
 
 function eventOf(command: Exclude<HandleClaim, SettleClaim>): ClaimEvent {
@@ -123,7 +128,7 @@ function settle(command: SettleClaim, { proposal }: ClaimState): Outcome {
 }
 
 function related(one: Party, other: Party): boolean {
-  return one.actFor.includes(other.sub) || other.actFor.includes(one.sub);
+  return one.sub === other.sub || one.actFor.includes(other.sub) || other.actFor.includes(one.sub);
 }
 
 function partyOf({ sub, actFor }: ByStaff['by']): Party {
