@@ -35,3 +35,26 @@ it('removes a payload that was put and never cited, an hour later, and leaves th
   const { body } = await api.send('GET', `${path}/checkpoint`, { as: worker });
   expect(body.workerState).toMatchObject({ state });
 });
+
+it('stops within a stream at shutdown', async () => {
+  const { path, runId } = await heldRun(api);
+  const customerId = String((await api.send('GET', path, { as: worker })).body.customerId);
+  const payloads = api.app.get(Payloads);
+  await payloads.put('acme', customerId, streamName('run', 'acme', runId), 'left by a crash', new Date(0));
+  const events = api.app.get(EventStore);
+  let read = 0;
+  let stopped: Promise<void> | undefined;
+  const stopping = Object.assign(Object.create(events) as EventStore, {
+    async *read(stream: string) {
+      for await (const event of events.read(stream)) {
+        read += 1;
+        stopped ??= sweep.beforeApplicationShutdown();
+        yield event;
+      }
+    },
+  });
+  const sweep = new PayloadSweep(payloads, stopping, api.app.get(Clock), api.app.get(Log));
+  await expect(sweep.sweep()).rejects.toMatchObject({ name: 'AbortError' });
+  await stopped;
+  expect(read).toBe(1);
+});

@@ -107,6 +107,33 @@ describe('sweeping', () => {
     expect(await stands(cited)).toBe(false);
   });
 
+  it('looks a stream up once for all that was put for it', async () => {
+    const put3 = [await put('run-acme.1', 'a'), await put('run-acme.1', 'b'), await put('run-acme.1', 'c')];
+    const asked: string[] = [];
+    const citedBy = (stream: string) => {
+      asked.push(stream);
+      return Promise.resolve(new Set([put3[1]!.digest]));
+    };
+    expect(await fresh().sweep(at(1), citedBy)).toBe(2);
+    expect(asked).toEqual(['run-acme.1']);
+    expect(await Promise.all(put3.map(stands))).toEqual([false, true, false]);
+  });
+
+  it('stops when it is told to, and goes on the next time', async () => {
+    const lost = [await put('run-acme.1', 'a'), await put('run-acme.2', 'b')];
+    const stopping = new AbortController();
+    const asked: string[] = [];
+    const citedBy = (stream: string) => {
+      asked.push(stream);
+      stopping.abort(new Error('stopped'));
+      return Promise.resolve(new Set<string>());
+    };
+    await expect(fresh().sweep(at(1), citedBy, stopping.signal)).rejects.toThrow('stopped');
+    expect(asked).toHaveLength(1);
+    expect(await Promise.all(lost.map(stands))).toEqual([true, true]);
+    expect(await fresh().sweep(at(1), cites({}))).toBe(2);
+  });
+
   it('leaves alone what a command may yet cite', async () => {
     const payload = await put('run-acme.1', 'under way', 5);
     expect(await fresh().sweep(at(5), cites({}))).toBe(0);

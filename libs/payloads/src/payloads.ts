@@ -25,6 +25,8 @@ interface StoredPayload {
   readonly sealed: Binary;
 }
 
+type CitedBy = (stream: string) => Promise<ReadonlySet<string>>;
+
 const NAME = 'payloads';
 const CACHED_BYTES = 64 * 1024 * 1024;
 const SWEPT_AT_ONCE = 100;
@@ -126,12 +128,13 @@ export class Payloads {
 
   /**
    * Looks up whether the streams that payloads were put for before a time cite them, and removes what nobody does.
-   * That time must lie further back than any command takes.
+   * That time must lie further back than any command takes. Works through batches, and looks each stream of one up once.
    *
    * @param citedBy the digests that a stream cites, as it now stands.
    * @returns how many were removed.
+   * @throws the reason of `signal` once that is aborted; what is left is looked at next time.
    */
-  async sweep(before: Date, citedBy: (stream: string) => Promise<ReadonlySet<string>>): Promise<number> {
+  async sweep(before: Date, citedBy: CitedBy, signal?: AbortSignal): Promise<number> {
     await this.prepare();
     const waiting = { 'pending.0': { $exists: true }, touchedAt: { $lt: before } };
     let removed = 0;
@@ -142,7 +145,15 @@ export class Payloads {
           .limit(SWEPT_AT_ONCE)
           .toArray(),
       );
-      for (const payload of found) removed += await this.settle(payload, citedBy);
+      const cited = new Map<string, ReadonlySet<string>>();
+      for (const stream of new Set(found.flatMap(({ pending }) => pending))) {
+        signal?.throwIfAborted();
+        cited.set(stream, await citedBy(stream));
+      }
+      for (const payload of found) {
+        signal?.throwIfAborted();
+        removed += await this.settle(payload, cited);
+      }
       if (found.length < SWEPT_AT_ONCE) break;
     }
     if (removed > 0) this.notice('payloads that no event cites were removed', { removed });
@@ -152,11 +163,10 @@ export class Payloads {
   /** Nothing is taken from one that was kept for another stream meanwhile: it is looked at again next time. */
   private async settle(
     { _id, pending, touchedAt }: Pick<StoredPayload, '_id' | 'pending' | 'touchedAt'>,
-    citedBy: (stream: string) => Promise<ReadonlySet<string>>,
+    citedBy: ReadonlyMap<string, ReadonlySet<string>>,
   ): Promise<number> {
     const digest = _id.slice(_id.indexOf('.') + 1);
-    const cited: string[] = [];
-    for (const stream of pending) if ((await citedBy(stream)).has(digest)) cited.push(stream);
+    const cited = pending.filter((stream) => citedBy.get(stream)?.has(digest));
     await answered(
       this.payloads().updateOne(
         { _id, touchedAt },
