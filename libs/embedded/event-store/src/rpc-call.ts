@@ -1,7 +1,7 @@
 import { Metadata, status } from '@grpc/grpc-js';
 import { EventEmitter } from 'node:events';
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
-import type { Failure } from './errors.js';
+import { type Failure, messageOf } from './errors.js';
 
 /** Compressed flag and length, before every message. */
 const PREFIX = 5;
@@ -81,7 +81,8 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
   /** False when the client is behind: wait for `drain`. */
   write(value: Response): boolean {
     if (this.cancelled || this.answered) return false;
-    const message = this.codec.responseSerialize(value);
+    const message = this.serialized(value);
+    if (!message) return false;
     const prefix = Buffer.allocUnsafe(PREFIX);
     prefix[0] = 0;
     prefix.writeUInt32BE(message.length, 1);
@@ -104,9 +105,28 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
     const bytes = Buffer.concat(this.leaving, this.leavingBytes);
     this.leaving = [];
     this.leavingBytes = 0;
-    if (this.cancelled) return;
+    if (this.gone) return;
     if (!this.stream.headersSent) this.stream.respond(RESPONSE, { waitForTrailers: true });
     if (!this.stream.write(bytes)) this.blocked = true;
+  }
+
+  /** A stream that was reset is closed a tick before its events say so. */
+  private get gone(): boolean {
+    return this.cancelled || this.stream.destroyed || this.stream.closed;
+  }
+
+  /** Undefined for an answer that is not of its type: the call has failed then. */
+  private serialized(value: Response): Buffer | undefined {
+    try {
+      return this.codec.responseSerialize(value);
+    } catch (error) {
+      this.fail({
+        code: status.INTERNAL,
+        details: `the answer cannot be written: ${messageOf(error)}`,
+        metadata: new Metadata(),
+      });
+      return undefined;
+    }
   }
 
   private fail({ code, details, metadata }: Failure): void {
@@ -118,7 +138,7 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
   private finish(trailers: Record<string, unknown>): void {
     this.flush();
     this.answered = true;
-    if (this.cancelled || this.stream.destroyed) return;
+    if (this.gone) return;
     const headers = trailers as Record<string, string>;
     if (!this.stream.headersSent) this.stream.respond({ ...RESPONSE, ...headers }, { endStream: true });
     else {

@@ -52,7 +52,11 @@ export class RpcServer {
   private readonly sockets = new Set<Socket>();
   private readonly server: Http2Server;
 
-  constructor(private readonly limits: RpcLimits) {
+  /** `onNotice` is told what befalls the listening socket once it listens; open calls go on. */
+  constructor(
+    private readonly limits: RpcLimits,
+    private readonly onNotice: (notice: string) => void,
+  ) {
     this.server = createServer({
       settings: { maxConcurrentStreams: limits.callsPerConnection, initialWindowSize: CALL_WINDOW },
       // What waits for a client is bounded by each call; by this limit new calls would be refused at random.
@@ -86,6 +90,9 @@ export class RpcServer {
       this.server.once('error', refused);
       this.server.listen(port, host, () => {
         this.server.off('error', refused);
+        this.server.on('error', (error: Error) =>
+          this.onNotice(`the event store cannot listen: ${error.message}`),
+        );
         const address = this.server.address();
         resolve(typeof address === 'object' && address ? address.port : port);
       });

@@ -1,6 +1,6 @@
 import { Client, Metadata, type ServiceError, credentials, status } from '@grpc/grpc-js';
 import { once } from 'node:events';
-import { type ClientHttp2Stream, connect } from 'node:http2';
+import { type ClientHttp2Stream, connect, constants as http2 } from 'node:http2';
 import fc from 'fast-check';
 import type { RpcCall } from './rpc-call.js';
 import { RpcServer } from './rpc-server.js';
@@ -18,8 +18,18 @@ const definition = {
   pause: method('pause', true, true),
   unary: method('unary', false, false),
   flood: method('flood', false, true),
+  reset: method('reset', true, true),
+  unwritable: {
+    ...method('unwritable', false, false),
+    responseSerialize: (): Buffer => {
+      throw new TypeError('no such field');
+    },
+  },
 };
 type Bytes = RpcCall<Buffer, Buffer>;
+const noNotice = (notice: string): void => {
+  throw new Error(notice);
+};
 
 let server: RpcServer;
 let address: string;
@@ -27,7 +37,7 @@ let client: Client;
 let flooded = 0;
 let cancelled: Promise<void>;
 beforeAll(async () => {
-  server = new RpcServer({ receiveBytes: 1000, callsPerConnection: 4, connections: 50 });
+  server = new RpcServer({ receiveBytes: 1000, callsPerConnection: 4, connections: 50 }, noNotice);
   server.addService(definition, {
     echo: (call: Bytes) => {
       call.on('data', (message: Buffer) => call.write(message));
@@ -47,6 +57,16 @@ beforeAll(async () => {
       if (call.request.length === 0) answer({ code: status.ABORTED, details: 'Größe', metadata });
       else answer(null, Buffer.from(call.metadata.get('connection-name')[0] ?? 'none'));
     },
+    unwritable: (_call: Bytes, answer: (error: null, value: Buffer) => void) =>
+      setImmediate(() => answer(null, Buffer.of(1))),
+    reset: (call: Bytes) =>
+      call.on('data', (message: Buffer) => {
+        call.write(message);
+        call['stream'].close(http2.NGHTTP2_CANCEL);
+        if (String(message) === 'ended') call.end();
+        if (String(message) === 'failed')
+          call.emit('error', { code: status.ABORTED, details: '', metadata: new Metadata() });
+      }),
     flood: (call: Bytes) => {
       flooded = 0;
       cancelled = new Promise((resolve) => call.on('cancelled', () => resolve()));
@@ -141,6 +161,38 @@ describe('a call', () => {
   });
 });
 
+describe('what would end the process', () => {
+  it.each(['answered', 'ended', 'failed'])(
+    'a stream that was reset in the turn in which it is %s gets nothing, and others are served',
+    async (how) => {
+      const session = connect(`http://${address}`);
+      const call = open(session, '/test/reset');
+      call.on('error', () => undefined);
+      call.end(framed(Buffer.from(how)));
+      await once(call, 'close');
+      expect(String(await unary('/test/unary', Buffer.of(1)))).toBe('none');
+      session.close();
+    },
+  );
+
+  it('an answer that cannot be serialized fails its call', async () => {
+    expect(await unary('/test/unwritable', Buffer.of(1))).toMatchObject({
+      code: status.INTERNAL,
+      details: 'the answer cannot be written: no such field',
+    });
+  });
+
+  it('an error of the listening socket is told, and calls go on', async () => {
+    const notices: string[] = [];
+    const limits = { receiveBytes: 1000, callsPerConnection: 4, connections: 1 };
+    const other = new RpcServer(limits, (notice) => notices.push(notice));
+    await other.listen(0, '127.0.0.1');
+    other['server'].emit('error', new Error('EMFILE'));
+    expect(notices).toEqual(['the event store cannot listen: EMFILE']);
+    await other.stop();
+  });
+});
+
 describe('the limits', () => {
   it('a message: one byte more is refused', async () => {
     expect(String(await unary('/test/unary', Buffer.alloc(1000, 1)))).toBe('none');
@@ -160,7 +212,7 @@ describe('the limits', () => {
   });
 
   it('connections: one more is closed at once, and a place becomes free again', async () => {
-    const small = new RpcServer({ receiveBytes: 1000, callsPerConnection: 4, connections: 1 });
+    const small = new RpcServer({ receiveBytes: 1000, callsPerConnection: 4, connections: 1 }, noNotice);
     const url = `http://127.0.0.1:${await small.listen(0, '127.0.0.1')}`;
     const first = connect(url);
     await once(first, 'remoteSettings');

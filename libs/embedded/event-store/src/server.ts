@@ -34,10 +34,12 @@ import { subscribe } from './subscriptions.js';
 
 /** What the server says it is; clients of this protocol choose their paths by the method list, not by this. */
 const SERVER_VERSION = '23.10.8';
-/** A chunk of a batched append is up to 3 MiB and one event. */
-const RECEIVE_LIMIT = 20 * 1024 * 1024;
-const CALLS_PER_CONNECTION = 10_000;
-const CONNECTIONS = 1000;
+const LIMITS = {
+  /** A chunk of a batched append is up to 3 MiB and one event. */
+  receiveBytes: 20 * 1024 * 1024,
+  callsPerConnection: 10_000,
+  connections: 1000,
+};
 
 type ReadCall = RpcCall<InstanceType<typeof streams.ReadReq>, Buffer>;
 type DeleteReq = InstanceType<typeof streams.DeleteReq> | InstanceType<typeof streams.TombstoneReq>;
@@ -62,11 +64,7 @@ const SERVICES = [
 
 /** Serves one store over gRPC. Everything that is not implemented answers UNIMPLEMENTED by itself. */
 export class StoreServer {
-  private readonly server = new RpcServer({
-    receiveBytes: RECEIVE_LIMIT,
-    callsPerConnection: CALLS_PER_CONNECTION,
-    connections: CONNECTIONS,
-  });
+  private readonly server: RpcServer;
   private readonly calls = new OpenCalls();
   private readonly groups: PersistentSubscriptions;
   private stopping = false;
@@ -78,7 +76,9 @@ export class StoreServer {
     private readonly maxAppendBytes: number,
     private readonly host: string,
     operations: ReturnType<typeof operationHandlers>,
+    onNotice: (notice: string) => void,
   ) {
+    this.server = new RpcServer(LIMITS, onNotice);
     this.server.addService(STREAMS, {
       read: (call: ReadCall) => void this.read(call),
       append: (...args: Parameters<StoreServer['append']>) => this.append(...args),

@@ -57,7 +57,7 @@ export async function startEventStore(options: EventStoreOptions): Promise<Runni
     store = new EventStore({ folder: folder.path, salt: folder.salt, segmentBytes, onNotice });
     const scavenger = new Scavenger(store, folder.salt);
     const operations = operationHandlers(scavenger, onNotice);
-    const server = new StoreServer(store, maxAppendBytes, host, operations);
+    const server = new StoreServer(store, maxAppendBytes, host, operations, onNotice);
     const port = await server.listen(options.port);
     return {
       port,
