@@ -89,8 +89,8 @@ export class SegmentLog {
     const bytes = this.seal(frames);
     let segment: Segment;
     try {
+      this.cutPending();
       segment = this.writable();
-      if (this.uncut) this.cut(segment);
       writeAll(segment.descriptor, bytes, segment.durable);
     } catch (error) {
       throw this.unwritten(error);
@@ -138,8 +138,13 @@ export class SegmentLog {
     return `${this.segments[number]!.file}${DRAFT}`;
   }
 
-  /** Begins a new segment unless the last one is empty. Called when no write is under way. */
+  /**
+   * Begins a new segment unless the last one is empty. Called when no write is under way. Throws `LogUnwritable` after
+   * a lasting failure, and what the disk refuses.
+   */
   rollOver(): void {
+    if (this.failed) throw this.failed;
+    this.cutPending();
     if (this.segments.at(-1)!.durable > SEGMENT_HEADER) this.roll();
   }
 
@@ -250,6 +255,12 @@ export class SegmentLog {
       throw error;
     }
     return segment;
+  }
+
+  /** Before a segment is followed by another: a torn tail is looked for in the last one only. */
+  private cutPending(): void {
+    const last = this.segments.at(-1);
+    if (this.uncut && last) this.cut(last);
   }
 
   private cut(segment: Segment): void {

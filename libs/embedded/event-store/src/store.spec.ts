@@ -3,13 +3,21 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { FRAME_HEADER, type ProposedEvent } from './record.js';
+import { Scavenger } from './scavenge.js';
 import { DamagedLog, LogUnwritable } from './segments.js';
 import { EventStore } from './store.js';
 
 type Fs = typeof fs;
 
 /** What the disk refuses, while a test says so. */
-const disk: { write?: string; sync?: string; halfWritten: boolean; syncs: number; hold?: Promise<void> } = {
+const disk: {
+  write?: string;
+  sync?: string;
+  cut?: string;
+  halfWritten: boolean;
+  syncs: number;
+  hold?: Promise<void>;
+} = {
   halfWritten: false,
   syncs: 0,
 };
@@ -24,6 +32,10 @@ jest.mock('node:fs', () => {
       if (disk.halfWritten) throw refusal(disk.write);
       disk.halfWritten = true;
       return real.writeSync(fd, bytes, offset, Math.ceil(length / 2), position);
+    },
+    ftruncateSync: (fd: number, size: number): void => {
+      if (disk.cut) throw refusal(disk.cut);
+      real.ftruncateSync(fd, size);
     },
     fdatasync: (fd: number, done: (error: Error | null) => void): void => {
       disk.syncs += 1;
@@ -48,7 +60,13 @@ beforeEach(() => {
   store = openStore();
 });
 afterEach(async () => {
-  Object.assign(disk, { write: undefined, sync: undefined, hold: undefined, halfWritten: false });
+  Object.assign(disk, {
+    write: undefined,
+    sync: undefined,
+    cut: undefined,
+    hold: undefined,
+    halfWritten: false,
+  });
   await store.close();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -118,6 +136,30 @@ it('refuses every append after a sync that failed for another reason, and still 
   await store.close();
   store = openStore();
   expect(await store.append('s', 0n, [proposal(2)])).toEqual({ kind: 'written', revision: 1, position: 2 });
+});
+
+it('begins no segment behind a torn tail: scavenging cuts it first, or is refused', async () => {
+  await store.append('s', 'no_stream', [proposal(1)]);
+  Object.assign(disk, { write: 'ENOSPC', cut: 'EIO' });
+  await expect(store.append('s', 0n, [proposal(2)])).rejects.toBeInstanceOf(LogUnwritable);
+  disk.write = undefined;
+  await expect(new Scavenger(store, 7).run()).rejects.toThrow('EIO');
+  expect(store.log.lastSegment).toBe(0);
+  disk.cut = undefined;
+  await new Scavenger(store, 7).run();
+  expect(store.log.lastSegment).toBe(1);
+  await store.close();
+  store = openStore();
+  expect(inLog(store)).toEqual(['1 s 1']);
+});
+
+it('is not scavenged after a sync that failed for good', async () => {
+  await store.append('s', 'no_stream', [proposal(1)]);
+  disk.sync = 'EIO';
+  await expect(store.append('s', 0n, [proposal(2)])).rejects.toMatchObject({ lasting: true });
+  disk.sync = undefined;
+  await expect(new Scavenger(store, 7).run()).rejects.toThrow('it must be restarted');
+  expect(store.log.lastSegment).toBe(0);
 });
 
 describe('while a sync is under way', () => {
