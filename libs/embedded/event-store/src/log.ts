@@ -148,7 +148,7 @@ export class SegmentLog {
     if (this.segments.at(-1)!.durable > SEGMENT_HEADER) this.roll();
   }
 
-  /** Puts a synced draft in the place of an earlier segment, durably. */
+  /** Puts a synced draft in the place of an earlier segment; `syncNames` makes that durable. */
   replace(number: number, draft: string, size: number): void {
     const segment = this.segments[number]!;
     const descriptor = openSync(draft, 'r+');
@@ -160,6 +160,10 @@ export class SegmentLog {
     }
     this.segments[number] = { file: segment.file, descriptor, durable: size };
     closeSync(segment.descriptor);
+  }
+
+  /** Until then a power cut may bring back what was replaced, whole. */
+  syncNames(): void {
     syncFolder(this.options.folder);
   }
 

@@ -7,6 +7,18 @@ import { EventStore } from './store.js';
 import { METADATA_TYPE, metadataStreamOf } from './streams.js';
 import { isInAll } from './views.js';
 
+let folderFails = false;
+jest.mock('./folder.js', () => {
+  const real = jest.requireActual<typeof import('./folder.js')>('./folder.js');
+  return {
+    ...real,
+    syncFolder: (path: string): void => {
+      if (folderFails) throw new Error('EIO: refused by the test');
+      real.syncFolder(path);
+    },
+  };
+});
+
 const base = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 let folder: string;
 let store: EventStore;
@@ -24,6 +36,7 @@ beforeEach(() => {
   store = openStore();
 });
 afterEach(async () => {
+  folderFails = false;
   await store.close();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -111,6 +124,25 @@ it('changes no revision and no position, now and after a restart, and numbering 
   expect(await store.append('deleted', 4n, [event('again')])).toMatchObject({ revision: 5 });
   expect(await store.append('aged', 4n, [event('again')])).toMatchObject({ revision: 5 });
   expect(await store.append('buried', 'any', [event('again')])).toEqual({ kind: 'stream-deleted' });
+});
+
+it('reads on where the new file has the events when the folder cannot be synced, and goes on later', async () => {
+  await fill();
+  later();
+  const before = visible();
+  const replace = store.log.replace.bind(store.log);
+  const failing = jest.spyOn(store.log, 'replace').mockImplementation((...segment) => {
+    folderFails = true;
+    replace(...segment);
+  });
+  await expect(new Scavenger(store, 7).run()).rejects.toThrow('EIO');
+  const between = visible();
+  expect(before).toEqual(expect.arrayContaining(between));
+  failing.mockRestore();
+  folderFails = false;
+  expect((await new Scavenger(store, 7).run()).events).toBeLessThan(23);
+  expect(between).toEqual(expect.arrayContaining(visible()));
+  expect(await new Scavenger(store, 7).run()).toEqual({ events: 0, bytes: 0 });
 });
 
 it('lets others write and read meanwhile', async () => {

@@ -95,6 +95,8 @@ export class Scavenger {
       this.store.catalogue.relocate(first + i, number * SEGMENT_SPAN + offset),
     );
     this.store.recentEvents.forget();
+    // Only now, for it may fail: what is read from here on must already be looked for in the new file.
+    this.store.log.syncNames();
     return { events: gone, bytes: before - draft.size };
   }
 
