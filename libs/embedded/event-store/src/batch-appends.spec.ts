@@ -18,7 +18,7 @@ class Call extends EventEmitter {
 
 const ID = '0b6a3c1e-8a54-4c57-b0f6-7f4f5b9a2c02';
 
-function request(deadline: number): Buffer {
+function request(deadline: number, { id = ID, final = true, bytes = 0 } = {}): Buffer {
   const at = new timestamp.Timestamp();
   at.fromDate(new Date(deadline));
   const name = new shared.StreamIdentifier().setStreamName(new Uint8Array(Buffer.from('s')));
@@ -26,9 +26,27 @@ function request(deadline: number): Buffer {
     .setStreamIdentifier(name)
     .setAny(new empty.Empty())
     .setDeadline(at);
-  const message = new streams.BatchAppendReq().setCorrelationId(new shared.UUID().setString(ID));
-  return Buffer.from(message.setOptions(options).setIsFinal(true).serializeBinary());
+  const message = new streams.BatchAppendReq().setCorrelationId(new shared.UUID().setString(id));
+  const event = new streams.BatchAppendReq.ProposedMessage()
+    .setId(new shared.UUID().setString(ID))
+    .setData(new Uint8Array(bytes));
+  event.getMetadataMap().set('type', 'happened').set('content-type', 'application/octet-stream');
+  if (bytes > 0) message.addProposedMessages(event);
+  return Buffer.from(message.setOptions(options).setIsFinal(final).serializeBinary());
 }
+
+const idOf = (n: number): string => ID.slice(0, -4) + String(n).padStart(4, '0');
+
+function openCall(call: Call, maxAppendBytes: number): void {
+  const store = { draining: false, overloaded: false, hasRoom: () => Promise.resolve() };
+  new BatchAppendCall(
+    call as unknown as ConstructorParameters<typeof BatchAppendCall>[0],
+    store as unknown as EventStore,
+    maxAppendBytes,
+    new OpenCalls(),
+  );
+}
+const refusals = (call: Call) => call.answers.map((answer) => answer.getError()?.getMessage());
 
 beforeEach(() => jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate'] }));
 afterEach(() => jest.useRealTimers());
@@ -58,4 +76,34 @@ it('answers an append that the disk holds up at its deadline, and only then', as
   const told = call.answers.map((answer) => answer.getError()?.getDetails()?.getTypeUrl());
   expect([told, call.ended]).toEqual([['type.googleapis.com/event_store.client.Timeout'], true]);
   expect(jest.getTimerCount()).toBe(0);
+});
+
+it('takes no more input while refusals are not read', async () => {
+  const call = Object.assign(new Call(), { pause: jest.fn(), resume: jest.fn() });
+  const write = jest.spyOn(call, 'write').mockReturnValue(false);
+  openCall(call, 1024);
+  call.emit('data', request(Date.now() - 1));
+  expect([write.mock.calls.length, call.pause.mock.calls.length]).toEqual([1, 1]);
+  call.emit('drain');
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(call.resume).toHaveBeenCalledTimes(1);
+  call.emit('cancelled');
+});
+
+it('holds at most 64 unfinished appends of a call', () => {
+  const call = new Call();
+  openCall(call, 1024);
+  for (let n = 0; n < 65; n++) call.emit('data', request(Date.now() + 3000, { id: idOf(n), final: false }));
+  expect(refusals(call)).toEqual([expect.stringContaining('at most 64 unfinished appends')]);
+  call.emit('cancelled');
+  expect(jest.getTimerCount()).toBe(0);
+});
+
+it('holds at most 20 MiB of unfinished appends of a call', () => {
+  const call = new Call();
+  openCall(call, 8 << 20);
+  for (let n = 0; n < 3; n++)
+    call.emit('data', request(Date.now() + 3000, { id: idOf(n), final: false, bytes: 7 << 20 }));
+  expect(refusals(call)).toEqual([expect.stringContaining('at most 20971520 bytes together')]);
+  call.emit('cancelled');
 });

@@ -14,6 +14,10 @@ const ARRIVAL_LIMIT = 2000;
 /** How often appends that wait for the disk are looked at for their deadlines: milliseconds. */
 const OVERDUE_TICK = 500;
 
+/** What one call may leave unfinished: appends, and bytes of them together unless one append is larger. */
+const UNFINISHED_APPENDS = 64;
+const UNFINISHED_BYTES = 20 * 1024 * 1024;
+
 /** An append that the store has and has not answered. */
 type Pending = Pick<Assembly, 'correlation' | 'options'>;
 
@@ -23,6 +27,8 @@ interface Assembly {
   readonly options: BatchOptions;
   readonly events: ProposedEvent[];
   size: number;
+  /** Bytes of its chunks, which its events keep in memory. */
+  held: number;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -61,10 +67,14 @@ export class BatchAppendCall {
       const key = chunk.correlation.toString('latin1');
       const assembly =
         this.assembling.get(key) ?? (chunk.options && this.begin(chunk.correlation, chunk.options));
-      if (assembly) this.take(assembly, key, chunk.events, chunk.final);
+      if (assembly) {
+        assembly.held += message.length;
+        this.take(assembly, key, chunk.events, chunk.final);
+      }
     } catch (error) {
       this.outlet.fail(invalidArgument(messageOf(error)));
     }
+    this.pauseWhileBehind();
   }
 
   private begin(correlation: Buffer, options: BatchOptions): Assembly | undefined {
@@ -72,7 +82,7 @@ export class BatchAppendCall {
     try {
       const stream = streamName(options.stream);
       if (left > 0 && !refusesWrites(stream))
-        return { correlation, stream, options, events: [], size: 0, timer: undefined };
+        return { correlation, stream, options, events: [], size: 0, held: 0, timer: undefined };
       this.outlet.write(batchFailure(correlation, options.stream, left > 0 ? 'access-denied' : 'timeout'));
     } catch (error) {
       this.outlet.write(batchFailure(correlation, options.stream, 'bad-request', messageOf(error)));
@@ -111,6 +121,11 @@ export class BatchAppendCall {
 
   /** The rest must arrive in time; what comes after an answer is ignored. */
   private await(assembly: Assembly, key: string): void {
+    const excess = this.excess(assembly, key);
+    if (excess) {
+      const { correlation, options } = assembly;
+      return this.refuse(assembly, key, batchFailure(correlation, options.stream, 'bad-request', excess));
+    }
     if (assembly.timer) return;
     this.assembling.set(key, assembly);
     const left = (assembly.options.deadline ?? Infinity) - Date.now();
@@ -119,6 +134,17 @@ export class BatchAppendCall {
         this.refuse(assembly, key, batchFailure(assembly.correlation, assembly.options.stream, 'timeout')),
       Math.min(left, ARRIVAL_LIMIT),
     );
+  }
+
+  /** Why this append may not stay unfinished beside the others of its call. */
+  private excess(assembly: Assembly, key: string): string | undefined {
+    if (this.assembling.size >= UNFINISHED_APPENDS && !this.assembling.has(key))
+      return `a call may have at most ${UNFINISHED_APPENDS} unfinished appends`;
+    let others = 0;
+    for (const one of this.assembling.values()) if (one !== assembly) others += one.held;
+    const limit = Math.max(UNFINISHED_BYTES, 2 * this.maxAppendBytes);
+    if (others === 0 || others + assembly.held <= limit) return undefined;
+    return `the unfinished appends of a call may hold at most ${limit} bytes together`;
   }
 
   private refuse(assembly: Assembly, key: string, answer: Buffer): void {
@@ -138,7 +164,6 @@ export class BatchAppendCall {
         this.answer(pending, batchFailure(correlation, options.stream, 'unavailable', messageOf(error))),
     );
     if (options.deadline !== undefined) this.awaitOverdue();
-    this.pauseWhileBehind();
   }
 
   /** The first answer counts; none follows it. */
