@@ -45,6 +45,16 @@ it('backs up a store that is written to: the copy opens, with all that was ackno
   expect(copied[39]).toBe('s 39 {"n":39}');
 });
 
+it('backs up a store whose next segment is just being made', async () => {
+  await append(0);
+  writeFileSync(join(folder, 'segment-00000001.log'), '');
+  const copy = join(root, 'copy');
+  await backupEventStore(folder, copy);
+  expect(numbers(copy)).toEqual(['s 0 {"n":0}']);
+  await (await startEventStore({ folder: copy, port: 0 })).close();
+  rmSync(join(folder, 'segment-00000001.log'));
+});
+
 it('changes nothing by looking, and names what is damaged', async () => {
   for (let n = 0; n < 40; n++) await append(n);
   const segment = join(folder, 'segment-00000000.log');

@@ -58,7 +58,10 @@ export async function backupEventStore(folder: string, target: string): Promise<
   mkdirSync(target, { recursive: true });
   if (readdirSync(target).length > 0) throw new ForeignFolder(`${target} is not empty`);
   const { position } = readExtent(folder);
-  const files = segmentFiles(folder, 1).map((file) => ({ file, size: statSync(file).size }));
+  // The last file has no bytes while it is being made, and nothing in it is acknowledged.
+  const files = segmentFiles(folder, 1)
+    .map((file) => ({ file, size: statSync(file).size }))
+    .filter(({ size }) => size > 0);
   for (const { file, size } of files) {
     const copy = createWriteStream(join(target, basename(file)), { flush: true });
     await pipeline(createReadStream(file, { end: size - 1 }), copy);
