@@ -52,7 +52,7 @@ describe('P05: 200 steps that carry a constant note of 50 KB', () => {
     expect(list.status).toBe(200);
     const stored = await documents
       .db('current-checkpoints')
-      .collection('documents-v2')
+      .collection('documents-v3')
       .find({ runId: run.runId })
       .toArray();
     expect(stored).toHaveLength(1);
