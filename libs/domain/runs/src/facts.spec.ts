@@ -135,6 +135,25 @@ describe('RecordFacts', () => {
       .then(recorded([other], 700));
   });
 
+  it.each<Partial<Recorded>>([
+    { recheck: 'never' },
+    { required: false },
+    { source: { kind: 'profile', ref: 'PA-204-5518' } },
+    { source: { kind: 'policy', ref: 'PA-204-5519' } },
+    { maxAgeSeconds: 86_400 },
+  ])('invalidates the open approval that rests on a fact that is now %j, and files nothing', (term) => {
+    const other = { ...policy, ...term };
+    const same = { name: policy.name, was: policy.value, now: policy.value };
+    const outcome = given(...asked([policy])).when(record([other], 700));
+    outcome.then(recorded([other], 700), invalidated(700, [same]));
+    given(...asked([policy]), recorded([other], 700), invalidated(700, [same]))
+      .when(file(701, [inForce]))
+      .thenRefused('approval-invalidated', {
+        cause: { kind: 'facts-changed', facts: [same] },
+        at: seconds(700),
+      });
+  });
+
   it('needs the lease, and keeps to two hundred names', () => {
     given(...draftedRun)
       .when({ ...record([policy]), lease: undefined })

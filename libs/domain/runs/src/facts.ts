@@ -14,9 +14,10 @@ export function recordFacts({ facts, at }: RecordFacts, run: Run): Outcome {
   const names = new Set([...run.facts.keys(), ...facts.map(({ name }) => name)]);
   if (names.size > MOST_FACTS)
     return refuse('too-many-facts', `The run would have ${names.size} facts.`, { limit: MOST_FACTS });
-  const changed = facts.flatMap(({ name, value: now }) => {
+  const changed = facts.flatMap((fact) => {
+    const { name, value: now } = fact;
     const known = run.facts.get(name);
-    return known && !equal(known.value, now) ? [{ name, was: known.value, now }] : [];
+    return known && !isSame(known, fact) ? [{ name, was: known.value, now }] : [];
   });
   if (facts.every((fact) => isKnown(fact, run, at))) return [];
   return [happened('FactsRecorded', { facts, observedAt: at }), ...invalidated(run, changed, at)];
@@ -25,7 +26,11 @@ export function recordFacts({ facts, at }: RecordFacts, run: Run): Outcome {
 function isKnown(fact: RecordFacts['facts'][number], { facts }: Run, at: string): boolean {
   const known = facts.get(fact.name);
   if (known?.observedAt !== at || known.changedAt !== undefined) return false;
-  const { observedAt: _, version: __, ...recorded } = known;
+  return isSame(known, fact);
+}
+
+function isSame(known: Fact, fact: RecordFacts['facts'][number]): boolean {
+  const { observedAt: _, version: __, changedAt: ___, ...recorded } = known;
   return canonicalJson(recorded) === canonicalJson(fact);
 }
 
