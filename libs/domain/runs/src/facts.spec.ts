@@ -280,6 +280,12 @@ describe('a recheck at execution', () => {
       .thenRefused('approval-lapsed', { executeBy });
   });
 
+  it('waits for every fact that the approval rests on, required or not', () => {
+    given(...asked([optional]))
+      .when(file(700, [says(optional.name, undefined)]))
+      .thenRefused('facts-unavailable', { facts: [optional.name] });
+  });
+
   it('looks at the facts that the approval rests on, and at no other', () => {
     const other = { ...policy, name: 'other' };
     const history = [...asked([policy]), recorded([other, statement], 650)];

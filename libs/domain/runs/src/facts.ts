@@ -49,7 +49,7 @@ function due({ facts, approvals }: RunState, on: Recheck['on']): Fact[] {
 
 /**
  * What a recheck comes to: events that note it, and invalidate what rests on a fact that changed. Refused where a
- * fact was not looked up as it now stands, or one that is required could not be looked up.
+ * fact was not looked up as it now stands, or one could not be looked up that is required or, at execution, rested on.
  */
 export function recheck(
   run: Run,
@@ -72,7 +72,9 @@ export function recheck(
     else if (equal(now.value, fact.value)) found.unchanged.push(fact.name);
     else found.changed.push({ name: fact.name, was: fact.value, now: now.value });
   }
-  const missing = found.unavailable.filter((name) => run.facts.get(name)?.required);
+  const missing = found.unavailable.filter(
+    (name) => on.kind === 'execution' || run.facts.get(name)?.required,
+  );
   const decided = on.kind === 'execution' && found.changed.length > 0;
   if (missing.length > 0 && !decided)
     return refuse('facts-unavailable', 'Facts that are required cannot be looked up.', { facts: missing });
