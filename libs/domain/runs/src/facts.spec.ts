@@ -286,6 +286,19 @@ describe('a recheck at execution', () => {
       .thenRefused('facts-unavailable', { facts: [optional.name] });
   });
 
+  it.each<Partial<Recorded>>([
+    { recheck: 'never' },
+    { recheck: 'on-resume' },
+    { recheck: 'never', source: statement.source },
+  ])('files nothing on a fact that is too old, though it is %j', (term) => {
+    const aged = { ...policy, ...term, maxAgeSeconds: 675 };
+    const changed = [{ name: aged.name, was: aged.value }];
+    expect(types(given(...asked([aged])).when(file(700)).outcome)).toEqual(['FilingStarted']);
+    given(...asked([aged]))
+      .when(file(701))
+      .then(rechecked(executed, { changed }, 701), invalidated(701, changed));
+  });
+
   it('looks at the facts that the approval rests on, and at no other', () => {
     const other = { ...policy, name: 'other' };
     const history = [...asked([policy]), recorded([other, statement], 650)];

@@ -40,10 +40,20 @@ export function factsDue(run: RunState, on: Recheck['on']): Fact[] {
 }
 
 function due({ facts, approvals }: RunState, on: Recheck['on']): Fact[] {
-  const wanted = on.kind === 'resume' ? 'on-resume' : 'on-execution';
   const rests = on.kind === 'resume' ? undefined : approvals.get(on.approvalId)?.basedOn;
+  return [...facts.values()].filter((fact) => isWanted(fact, on) && rests?.includes(fact.name) !== false);
+}
+
+function isWanted({ recheck }: Fact, on: Recheck['on']): boolean {
+  return recheck === 'both' || recheck === (on.kind === 'resume' ? 'on-resume' : 'on-execution');
+}
+
+/** What an approval rests on, is not looked up when it is executed, and is too old by then. */
+function outdated({ facts, approvals }: RunState, on: Recheck['on'], at: string): Fact[] {
+  if (on.kind === 'resume') return [];
+  const rests = approvals.get(on.approvalId)?.basedOn ?? [];
   return [...facts.values()].filter(
-    ({ name, recheck }) => (recheck === wanted || recheck === 'both') && rests?.includes(name) !== false,
+    (fact) => rests.includes(fact.name) && !isWanted(fact, on) && isOutdated(fact, at),
   );
 }
 
@@ -58,10 +68,11 @@ export function recheck(
   at: string,
 ): { events: RunEvent[]; changed: boolean } | Refusal<RunRefusal> {
   const facts = due(run, on);
-  if (facts.length === 0) return { events: [], changed: false };
+  const old = outdated(run, on, at);
+  if (facts.length + old.length === 0) return { events: [], changed: false };
   const found: Pick<Recheck, 'unchanged' | 'changed' | 'unavailable'> = {
     unchanged: [],
-    changed: [],
+    changed: old.map(({ name, value: was }) => ({ name, was })),
     unavailable: [],
   };
   for (const fact of facts) {
