@@ -196,6 +196,11 @@ function check(event: RunEvent, before: readonly RunEvent[], at: string): void {
     const { basedOn } = (before[request] as Of<'ApprovalRequested'>).data;
     for (const name of basedOn)
       deepStrictEqual(valueOf(name, before), valueOf(name, before.slice(0, request)));
+    for (const name of basedOn)
+      deepStrictEqual(termsOf(name, before), termsOf(name, before.slice(0, request)));
+    const looked = before.at(-1);
+    if (looked?.type === 'FactsRechecked' && looked.data.on.kind === 'execution')
+      deepStrictEqual(looked.data.unavailable, []);
     deepStrictEqual(all('DraftSaved').findLast(({ data }) => data.draftId === draftId)?.data.digest, digest);
     deepStrictEqual(
       filing.filter(({ data }) => data.draftId === draftId),
@@ -255,6 +260,14 @@ function valueOf(name: string, events: readonly RunEvent[]): unknown {
     if (type === 'FactsRechecked') value = data.changed.find((fact) => fact.name === name)?.now ?? value;
   }
   return value;
+}
+
+/** On what terms a fact was recorded last. */
+function termsOf(name: string, events: readonly RunEvent[]): unknown {
+  const recorded = events
+    .flatMap(({ type, data }) => (type === 'FactsRecorded' ? data.facts : []))
+    .findLast((fact) => fact.name === name);
+  return recorded && { ...recorded, value: undefined };
 }
 
 function checkLease(command: WorkerCommand, before: readonly RunEvent[]): void {
