@@ -32,7 +32,7 @@ describe('the projector', () => {
     expect(await projection.waitFor(position, 5_000)).toBe(true);
     expect(await projection.status()).toMatchObject({
       name: 'current-checkpoints',
-      version: 2,
+      version: 3,
       deadLetters: 1,
     });
     expect(await measured('waymark_projection_events')).toMatch(/ 6$/);

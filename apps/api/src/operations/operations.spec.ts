@@ -117,7 +117,7 @@ describe('operations', () => {
     expect(body.items).toMatchObject([
       {
         name: 'current-checkpoints',
-        version: 2,
+        version: 3,
         deadLetters: 0,
         position: expect.stringMatching(/^\d+$/) as string,
       },
