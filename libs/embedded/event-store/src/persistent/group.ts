@@ -1,4 +1,4 @@
-import { type Failure, failureOf } from '../errors.js';
+import { CallFailed, type Failure, failureOf, unavailable } from '../errors.js';
 import { nextTurn } from '../reads.js';
 import type { StoredEvent } from '../record.js';
 import { LogUnwritable } from '../segments.js';
@@ -70,7 +70,9 @@ export class Group {
     return this.parking.size > 0 || this.checkpointing !== undefined;
   }
 
+  /** Throws when the group has been stopped: it would never deliver. */
   join(client: GroupClient): void {
+    if (this.stopped) throw new CallFailed(unavailable('the group is stopped'));
     this.arrange([...this.clients, client]);
     client.outlet.whenClosed(() => this.leave(client));
   }

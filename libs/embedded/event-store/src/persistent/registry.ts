@@ -82,8 +82,10 @@ export class PersistentSubscriptions {
     });
   }
 
+  /** Waits for changes under way: who comes back at once joins what follows them, not the group that they end. */
   async connect(stream: string, group: string, client: () => GroupClient): Promise<Group> {
     await readiness(this.store, stream);
+    await this.settled();
     const found = this.find(stream, group);
     if (found.isFull) throw new CallFailed(maximumSubscribersReached(stream, group));
     found.join(client());
@@ -124,6 +126,14 @@ export class PersistentSubscriptions {
   private end(group: Group): Promise<void> {
     const { config } = group;
     return group.stop(persistentFailure('dropped', config.stream, config.group));
+  }
+
+  private async settled(): Promise<void> {
+    let seen: Promise<unknown>;
+    do {
+      seen = this.changing;
+      await seen;
+    } while (seen !== this.changing);
   }
 
   private async change(work: () => Promise<void>): Promise<void> {
