@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { Outlet } from '../outlet.js';
 import { EventStore } from '../store.js';
 import { GroupClient } from './consumer.js';
+import { infoOf } from './info.js';
 import { ownStream, systemEvent } from './own-streams.js';
 import { PersistentSubscriptions } from './registry.js';
 import type { Requested } from './settings.js';
@@ -143,4 +144,19 @@ it('a stopped group takes no client', async () => {
   const group = groups.find('work', 'g');
   await group.stop();
   expect(() => group.join(newClient())).toThrow(/the group is stopped/);
+});
+
+it('times stored before they were bounded do not keep a group from telling of itself', async () => {
+  const settings = { ...WANTED.settings, messageTimeout: 0.0005, checkpointAfter: 2_592_000_000 };
+  const document = JSON.stringify({ entries: [{ ...WANTED, begin: 0, settings }] });
+  await store.append('$persistentSubscriptionConfig', 'any', [
+    systemEvent('$PersistentConfig', true, document),
+  ]);
+  await groups.close();
+  groups = new PersistentSubscriptions(store);
+  const info = infoOf(groups.find('work', 'g'));
+  expect(info.serializeBinary().length).toBeGreaterThan(0);
+  expect([info.getMessageTimeoutMilliseconds(), info.getCheckPointAfterMilliseconds()]).toEqual([
+    0, 2_147_483_647,
+  ]);
 });

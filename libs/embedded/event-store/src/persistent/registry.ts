@@ -6,7 +6,7 @@ import { readable, readiness } from '../views.js';
 import type { GroupClient } from './consumer.js';
 import { Group } from './group.js';
 import { newest, ownStream, systemEvent } from './own-streams.js';
-import type { GroupConfig, Requested } from './settings.js';
+import { type GroupConfig, type Requested, withWholeTimes } from './settings.js';
 
 const CONFIG_STREAM = '$persistentSubscriptionConfig';
 const CONFIG_TYPE = '$PersistentConfig';
@@ -30,7 +30,7 @@ export class PersistentSubscriptions {
   constructor(private readonly store: EventStore) {
     const document = newest(store, CONFIG_STREAM)?.data.toString();
     const { entries }: ConfigDocument = document ? (JSON.parse(document) as ConfigDocument) : { entries: [] };
-    for (const config of entries) this.begin(config);
+    for (const config of entries) this.begin({ ...config, settings: withWholeTimes(config.settings) });
   }
 
   create(wanted: Requested): Promise<void> {

@@ -40,6 +40,10 @@ type Settings =
 
 const STRATEGIES: readonly StrategyName[] = ['DispatchToSingle', 'RoundRobin', 'Pinned'];
 const TICKS_PER_MS = 10_000;
+/** The longest time that a timer takes and the protocol's int32 holds: milliseconds, 24.8 days. */
+const LONGEST = 2 ** 31 - 1;
+/** Events of one group that wait in memory. */
+const BUFFER_LIMIT = 4096;
 /** Room in the names of a group's own streams for what stands around those of its stream and itself. */
 const OWN_NAMES = 64;
 
@@ -124,12 +128,22 @@ function settingsIn(message: Settings, fail: (reason: string) => never): GroupSe
   };
   for (const [name, value] of Object.entries(settings))
     if (typeof value === 'number' && value < 0) fail(`cannot have ${name} below 0 (it is ${value})`);
+  for (const name of ['readBatchSize', 'historyBufferSize'] as const)
+    if (settings[name] > BUFFER_LIMIT)
+      fail(`cannot have ${name} above ${BUFFER_LIMIT} (it is ${settings[name]})`);
   if (settings.readBatchSize >= settings.historyBufferSize)
     fail(
       `must read batches (${settings.readBatchSize}) smaller than its buffer (${settings.historyBufferSize})`,
     );
   if (settings.readBatchSize === 0) fail('must read at least one event at once');
-  return settings;
+  return withWholeTimes(settings);
+}
+
+/** The settings with both times as whole milliseconds that a timer takes: ticks may be finer, and longer. */
+export function withWholeTimes(settings: GroupSettings): GroupSettings {
+  const whole = (time: number): number => Math.min(LONGEST, Math.round(time));
+  const { messageTimeout, checkpointAfter } = settings;
+  return { ...settings, messageTimeout: whole(messageTimeout), checkpointAfter: whole(checkpointAfter) };
 }
 
 /** How the protocol writes a place in the source (section 6.7): a revision, or a position. */
