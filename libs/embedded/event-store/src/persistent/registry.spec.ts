@@ -160,3 +160,22 @@ it('times stored before they were bounded do not keep a group from telling of it
     0, 2_147_483_647,
   ]);
 });
+
+it('a group made anew after a deletion that was cut off begins where it is told to, with nothing parked', async () => {
+  await groups.create(WANTED);
+  const first = await connect();
+  await given(first, 3);
+  const group = groups.find('work', 'g');
+  const [parked, ...done] = [...first.inFlight].map(({ key }) => key);
+  group.nack(first, [parked!], 'park', 'no use');
+  while (group.isBusy) await turn();
+  group.ack(first, done);
+  const cut = jest.spyOn(store, 'delete').mockRejectedValue(new Error('killed'));
+  await expect(groups.delete('work', 'g')).rejects.toThrow('killed');
+  cut.mockRestore();
+  await groups.close();
+  groups = new PersistentSubscriptions(store);
+  await groups.create(WANTED);
+  expect(groups.find('work', 'g').parked.count).toBe(0);
+  expect(await given(await connect(), 3)).toEqual([0, 1, 2]);
+});

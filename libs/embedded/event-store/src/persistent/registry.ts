@@ -40,6 +40,8 @@ export class PersistentSubscriptions {
         throw new CallFailed(persistentFailure('exists', stream, group, 'exists'));
       const { filter } = wanted;
       const config = { ...wanted, begin: await this.beginOf(stream, wanted.startFrom), filter };
+      // A deletion that a crash cut off may have left them, and the new group would go on after the old checkpoint.
+      await this.clear(config);
       await this.save([...this.configs, config]);
       this.begin(config);
     });
@@ -65,10 +67,7 @@ export class PersistentSubscriptions {
       await this.save(this.configs.filter((one) => one !== old.config));
       await this.end(old);
       this.groups.delete(keyOf(stream, group));
-      for (const part of ['checkpoint', 'parked']) {
-        const own = ownStream(old.config, part);
-        if (readable(this.store, own)) await this.store.delete(own, 'any');
-      }
+      await this.clear(old.config);
     });
   }
 
@@ -126,6 +125,14 @@ export class PersistentSubscriptions {
   private end(group: Group): Promise<void> {
     const { config } = group;
     return group.stop(persistentFailure('dropped', config.stream, config.group));
+  }
+
+  private async clear(config: GroupConfig): Promise<void> {
+    for (const part of ['checkpoint', 'parked']) {
+      const own = ownStream(config, part);
+      if (readable(this.store, own) && !this.store.metadataOf(own).softDeleted)
+        await this.store.delete(own, 'any');
+    }
   }
 
   private async settled(): Promise<void> {
