@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { Outlet } from '../outlet.js';
+import { ALL_STREAM } from '../proposed.js';
 import type { StoredEvent } from '../record.js';
 import { DamagedLog, LogUnwritable } from '../segments.js';
 import { EventStore } from '../store.js';
@@ -270,6 +271,22 @@ it('tells its clients of what cannot be read, and gives it to the next when it c
   group.join(second);
   while (second.inFlight.size < 2) await turn();
   expect([...second.inFlight].map(({ event }) => numberOf(event))).toEqual([4, 5]);
+  await group.stop();
+  await store.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+it('delivers what it has read before it reads on through what its filter leaves out', async () => {
+  const folder = mkdtempSync(join(base, 'waymark-group-'));
+  const store = new EventStore({ folder, salt: 1, segmentBytes: 1 << 24, onNotice: () => undefined });
+  const filter = { on: 'type', regex: '', prefixes: ['wanted'] } as const;
+  const group = new Group(store, { ...configOf('RoundRobin'), stream: ALL_STREAM, begin: 1, filter });
+  const rest = Array.from({ length: 100 }, (_, n) => systemEvent('other', true, String(n)));
+  await store.append(STREAM, 'any', [systemEvent('wanted', true, '0'), ...rest]);
+  const client = newClient(5);
+  group.join(client);
+  while (client.inFlight.size === 0) await turn();
+  expect(group.source.passed).toBeLessThan(10);
   await group.stop();
   await store.close();
   rmSync(folder, { recursive: true, force: true });

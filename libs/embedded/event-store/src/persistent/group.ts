@@ -149,7 +149,7 @@ export class Group {
   private async run(): Promise<void> {
     while (!this.stopped) {
       try {
-        const moved = this.clients.length > 0 && (this.fill() || this.deliver());
+        const moved = this.clients.length > 0 && this.move();
         if (moved) await nextTurn();
         else await this.bell.rung();
       } catch (error) {
@@ -157,6 +157,12 @@ export class Group {
         await nextTurn();
       }
     }
+  }
+
+  /** What was read is delivered in the same turn, however much of what follows is not wanted. */
+  private move(): boolean {
+    const filled = this.fill();
+    return this.deliver() || filled;
   }
 
   /** Takes more from the parked stream and the source where less than a batch waits. Answers whether there was any. */
