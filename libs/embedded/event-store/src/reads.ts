@@ -4,7 +4,7 @@ import { shared, streams } from './protocol.js';
 import type { Direction } from './reader.js';
 import type { StoredEvent } from './record.js';
 import type { EventStore } from './store.js';
-import { StreamWindow, isInAll, pageOf, readable, readiness, resolve } from './views.js';
+import { StreamWindow, awaitsIndex, isInAll, pageOf, readable, readiness, resolve } from './views.js';
 import { encodeReadEvent } from './wire.js';
 
 export type ReadOptions = InstanceType<typeof streams.ReadReq.Options>;
@@ -176,7 +176,9 @@ async function deliver(store: EventStore, options: ReadOptions, outlet: Outlet, 
   const encode = encodeFor(store, options.getResolveLinks());
   let left = options.hasCount() ? Number(options.getCount()) : Number.MAX_SAFE_INTEGER;
   while (left > 0 && isWithin(walk)) {
-    for (const event of walk.page(walk.next, left)) {
+    const page = walk.page(walk.next, left);
+    if (options.getResolveLinks() && awaitsIndex(store, page)) await store.system.ready();
+    for (const event of page) {
       if (!isWithin(walk)) return;
       walk.next = walk.at(event) + walk.step;
       if (!walk.shows(event)) continue;

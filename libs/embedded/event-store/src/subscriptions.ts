@@ -5,7 +5,7 @@ import { streams } from './protocol.js';
 import { type EventFilter, type ReadOptions, boundOf, encodeFor, filterOf, nextTurn } from './reads.js';
 import type { StoredEvent } from './record.js';
 import type { EventStore } from './store.js';
-import { StreamWindow, isInAll, pageOf, readable, readiness, watch } from './views.js';
+import { StreamWindow, awaitsIndex, isInAll, pageOf, readable, readiness, watch } from './views.js';
 import { CAUGHT_UP, encodeCheckpoint } from './wire.js';
 
 /** Events examined per checkpoint interval when the client leaves the window to the server. */
@@ -51,7 +51,7 @@ export async function subscribe(
   outlet.whenClosed(() => bell.ring());
   try {
     outlet.write(confirmation());
-    return await pump(source, outlet, checkpoints, encodeFor(store, options.getResolveLinks()), bell);
+    return await pump(store, options, source, outlet, checkpoints, bell);
   } finally {
     unwatch();
   }
@@ -64,15 +64,19 @@ const nameOf = (options: ReadOptions): string | undefined =>
     : undefined;
 
 async function pump(
+  store: EventStore,
+  options: ReadOptions,
   source: Source,
   outlet: Outlet,
   checkpoints: Checkpoints | undefined,
-  encode: (event: StoredEvent) => Buffer,
   bell: Bell,
 ): Promise<SubscriptionOutcome> {
+  const resolveLinks = options.getResolveLinks();
+  const encode = encodeFor(store, resolveLinks);
   let live = false;
   while (!outlet.closed) {
     const page = source.page(live);
+    if (resolveLinks && awaitsIndex(store, page)) await store.system.ready();
     for (const event of page) {
       if (source.shows(event, live)) outlet.write(encode(event));
       checkpoints?.examine(event.position, outlet);

@@ -119,12 +119,18 @@ export class SystemStreams {
 
   constructor(private readonly store: EventStore) {}
 
-  /** Resolves when the index has caught up, letting others take turns meanwhile; without it `peek` catches up at once. */
+  /** Whether the index follows each commit, so that `peek` has nothing to make up for. */
+  get isReady(): boolean {
+    return this.following;
+  }
+
+  /** Resolves when the index follows, letting others take turns meanwhile; without it `peek` catches up at once. */
   async ready(): Promise<void> {
     while (this.store.catalogue.lastPosition - this.indexed > TURN) {
       this.advance(TURN);
       await new Promise((resolve) => setImmediate(resolve));
     }
+    this.follow();
   }
 
   /** The stream, if it holds anything. */

@@ -70,9 +70,19 @@ export interface Resolved {
   readonly link: StoredEvent | undefined;
 }
 
+const targetIn = (event: StoredEvent): RegExpExecArray | null =>
+  event.type === LINK_TYPE ? LINK_TARGET.exec(event.data.toString()) : null;
+
+/**
+ * Whether `store.system.ready()` is to be awaited before links among these are followed: one leads into a system
+ * stream, and following it would make the whole index while nobody else gets a turn.
+ */
+export const awaitsIndex = (store: EventStore, events: readonly StoredEvent[]): boolean =>
+  !store.system.isReady && events.some((event) => isSystemStream(targetIn(event)?.[2] ?? ''));
+
 /** Follows a link, one level deep, if that was asked for (section 3.5). */
 export function resolve(store: EventStore, event: StoredEvent, follow: boolean): Resolved {
-  const target = follow && event.type === LINK_TYPE ? LINK_TARGET.exec(event.data.toString()) : null;
+  const target = follow ? targetIn(event) : null;
   if (!target) return { event, link: undefined };
   return { event: targetOf(store, event, target[2]!, Number(target[1])), link: event };
 }

@@ -5,6 +5,7 @@ import { ALL_STREAM, InvalidRequest, streamName, uuidBytes, uuidFromHalves } fro
 import { persistent, persistentService, type shared } from '../protocol.js';
 import type { RpcCall } from '../rpc-call.js';
 import type { EventStore } from '../store.js';
+import { readiness } from '../views.js';
 import { GroupClient, type Peer } from './consumer.js';
 import type { Group, NackAction } from './group.js';
 import { infoOf } from './info.js';
@@ -88,14 +89,16 @@ export function persistentCalls(groups: PersistentSubscriptions, store: EventSto
       await groups.delete(streamOf(options), options.getGroupName());
       return new persistent.DeleteResp();
     }),
-    getInfo: unary((request: InstanceType<typeof persistent.GetInfoReq>) => {
+    getInfo: unary(async (request: InstanceType<typeof persistent.GetInfoReq>) => {
       const options = optionsOf(request);
+      await readiness(store, streamOf(options));
       const group = groups.find(streamOf(options), options.getGroupName());
       return new persistent.GetInfoResp().setSubscriptionInfo(infoOf(group));
     }),
-    list: unary((request: InstanceType<typeof persistent.ListReq>) => {
+    list: unary(async (request: InstanceType<typeof persistent.ListReq>) => {
       const one = optionsOf(request).getListForStream();
       const stream = one && (one.hasAll() ? ALL_STREAM : nameOf(one.getStream()));
+      for (const { config } of groups.list(stream)) await readiness(store, config.stream);
       return new persistent.ListResp().setSubscriptionsList(groups.list(stream).map(infoOf));
     }),
     replayParked: unary((request: InstanceType<typeof persistent.ReplayParkedReq>) => {

@@ -4,7 +4,7 @@ import type { StoredEvent } from '../record.js';
 import { LogUnwritable } from '../segments.js';
 import type { EventStore } from '../store.js';
 import { Bell } from '../subscriptions.js';
-import { type Resolved, resolve } from '../views.js';
+import { type Resolved, awaitsIndex, resolve } from '../views.js';
 import type { GroupClient, Message } from './consumer.js';
 import { CheckpointStream, ParkedStream } from './own-streams.js';
 import type { GroupConfig } from './settings.js';
@@ -37,6 +37,8 @@ export class Group {
   /** Places that are not done with; inserted in ascending order, so the first is the lowest. */
   private readonly open = new Set<number>();
   private readonly bell = new Bell();
+  /** Set when what comes next was left where it is, because its links lead into system streams that are not ready. */
+  private needsIndex = false;
   /** Set while there are clients: without any there is nothing to wake for. */
   private unwatch: (() => void) | undefined;
   private readonly running: Promise<void>;
@@ -150,7 +152,7 @@ export class Group {
     while (!this.stopped) {
       try {
         const moved = this.clients.length > 0 && this.move();
-        if (moved) await nextTurn();
+        if (moved) await (this.needsIndex ? this.store.system.ready() : nextTurn());
         else await this.bell.rung();
       } catch (error) {
         this.dropAll(error);
@@ -167,11 +169,16 @@ export class Group {
 
   /** Takes more from the parked stream and the source where less than a batch waits. Answers whether there was any. */
   private fill(): boolean {
+    this.needsIndex = this.retries.length === 0 && this.parked.awaitsIndex;
+    if (this.needsIndex) return true;
     if (this.retries.length === 0)
       for (const entry of this.parked.take()) this.retries.push(messageOf(entry, undefined, entry.number));
     const { readBatchSize, historyBufferSize, resolveLinks } = this.config.settings;
     if (this.fresh.length >= (this.strategy.letsPass ? historyBufferSize : readBatchSize)) return false;
     const { events, examined, skipped, upTo } = this.source.page(readBatchSize);
+    const read = events.map(({ event }) => event);
+    this.needsIndex = resolveLinks && awaitsIndex(this.store, read);
+    if (this.needsIndex) return true;
     const messages = events.map(({ place, event }) =>
       messageOf(resolve(this.store, event, resolveLinks), place, undefined),
     );

@@ -3,7 +3,7 @@ import type { ProposedEvent, StoredEvent } from '../record.js';
 import type { EventStore } from '../store.js';
 import { METADATA_TYPE, metadataStreamOf } from '../streams.js';
 import { LINK_TYPE } from '../system-streams.js';
-import { type Resolved, StreamWindow, pageOf, readable, resolve } from '../views.js';
+import { type Resolved, StreamWindow, awaitsIndex, pageOf, readable, resolve } from '../views.js';
 import { type GroupConfig, placeText } from './settings.js';
 
 const CHECKPOINT_TYPE = '$SubscriptionCheckpoint';
@@ -107,17 +107,27 @@ export class ParkedStream {
     this.until = Math.min(stopAt ?? Infinity, this.last + 1);
   }
 
+  /** Whether `take` must wait, see `awaitsIndex`. */
+  get awaitsIndex(): boolean {
+    return awaitsIndex(this.store, this.upcoming());
+  }
+
   /** The next entries of the replay; those whose event is gone are passed over. */
   take(): Replayed[] {
-    const stream = readable(this.store, this.name);
-    if (!stream || this.next >= this.until) return [];
-    const entries = pageOf(this.store, stream, this.next, 'forwards', Math.min(PAGE, this.until - this.next));
+    if (this.next >= this.until) return [];
+    const entries = this.upcoming();
     const replayed = entries
       .map((entry) => ({ ...resolve(this.store, entry, true), number: entry.revision }))
       .filter(({ event }) => event !== undefined);
     this.next = (entries.at(-1)?.revision ?? this.until - 1) + 1;
     for (const { number } of replayed) this.open.add(number);
     return replayed;
+  }
+
+  private upcoming(): StoredEvent[] {
+    const stream = readable(this.store, this.name);
+    if (!stream || this.next >= this.until) return [];
+    return pageOf(this.store, stream, this.next, 'forwards', Math.min(PAGE, this.until - this.next));
   }
 
   /** Resolves when the replay's end, if this was it, is durable. */
