@@ -8,10 +8,11 @@ import {
   excludeSystemEvents,
   isCommandError,
   jsonEvent,
+  persistentSubscriptionToAllSettingsFromDefaults,
   streamNameFilter,
 } from '@eventstore/db-client';
 import { once } from 'node:events';
-import { type Subject, all, event, events, newStream, startSubject } from './subject.js';
+import { type Subject, all, errorOf, event, events, newStream, realServer, startSubject } from './subject.js';
 
 let subject: Subject;
 let client: EventStoreDBClient;
@@ -169,6 +170,17 @@ describe('a subscription to the whole log', () => {
       expect(told).toEqual(expected);
       await ended(heard);
     }
+  });
+
+  it('refuses expressions that could hang the store, wherever a filter can be given', async () => {
+    if (realServer) return;
+    const filter = eventTypeFilter({ regex: '^(a+)+$' });
+    const refused = { code: 3, message: expect.stringContaining('must not repeat a group') as string };
+    const heard = await errorOf(all(client.subscribeToAll({ filter })));
+    expect(heard).toMatchObject(refused);
+    const settings = persistentSubscriptionToAllSettingsFromDefaults();
+    const created = client.createPersistentSubscriptionToAll('hanging', settings, { filter });
+    expect(await errorOf(created)).toMatchObject(refused);
   });
 
   it('tells checkpoints that advance when nothing matches, each usable as a start', async () => {

@@ -1,3 +1,4 @@
+import { admitExpression, compileExpression } from './expressions.js';
 import type { Outlet } from './outlet.js';
 import { InvalidRequest, streamName } from './proposed.js';
 import { shared, streams } from './protocol.js';
@@ -45,18 +46,21 @@ interface FilterOptions {
   getStreamIdentifier(): Expression | undefined;
 }
 
+/** Throws `InvalidRequest`, also for an expression that is refused (`admitExpression`). */
 export function filterSpec(filter: FilterOptions): FilterSpec {
   const on = filter.hasEventType() ? 'type' : 'stream';
   const expression = on === 'type' ? filter.getEventType() : filter.getStreamIdentifier();
   if (!expression) throw new InvalidRequest('a filter must name an event type or a stream');
-  return { on, regex: expression.getRegex(), prefixes: expression.getPrefixList() };
+  const regex = expression.getRegex();
+  if (regex !== '') admitExpression(regex);
+  return { on, regex, prefixes: expression.getPrefixList() };
 }
 
 /** An expression wins over prefixes; no prefixes match nothing. Throws `InvalidRequest`. */
 export function eventFilter({ on, regex, prefixes }: FilterSpec): EventFilter {
   const subject = (event: StoredEvent): string => (on === 'type' ? event.type : event.stream);
   if (regex !== '') {
-    const pattern = compile(regex);
+    const pattern = compileExpression(regex);
     return (event) => pattern.test(subject(event));
   }
   return (event) => prefixes.some((prefix) => subject(event).startsWith(prefix));
@@ -65,18 +69,6 @@ export function eventFilter({ on, regex, prefixes }: FilterSpec): EventFilter {
 export function filterOf(options: ReadOptions): EventFilter | undefined {
   const filter = options.getFilter();
   return filter && eventFilter(filterSpec(filter));
-}
-
-/** Options of .NET's expressions that JavaScript knows as flags, where they stand at the beginning: `(?i)`. */
-const INLINE_OPTIONS = /^\(\?([ims]+)\)/;
-
-function compile(regex: string): RegExp {
-  const options = INLINE_OPTIONS.exec(regex);
-  try {
-    return new RegExp(regex.slice(options?.[0].length ?? 0), [...new Set(options?.[1])].join(''));
-  } catch (error) {
-    throw new InvalidRequest(`the filter's regular expression cannot be used: ${String(error)}`);
-  }
 }
 
 /** Writes an event as the reader asked for it: with links followed, or as stored. */
