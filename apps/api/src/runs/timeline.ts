@@ -88,10 +88,25 @@ export async function timelineFrom(
   return { items, nextCursor: next?.revision ?? null };
 }
 
+/** Also of an event that is not as Waymark writes it: what it lacks is left empty, and its words are its type. */
 export function entryOf({ type, revision, metadata, data }: StoredEvent): TimelineEntry {
-  const tell = (Object.hasOwn(words, type) ? words[type as RunEvent['type']] : () => type) as (
-    data: Record<string, Json>,
-  ) => string;
-  const { recordedAt, actor } = metadata;
-  return { revision: revision.toString(), at: recordedAt, type, by: actor.sub, text: tell(data) };
+  const { recordedAt = '', actor } = metadata as Partial<typeof metadata>;
+  return {
+    revision: revision.toString(),
+    at: recordedAt,
+    type,
+    by: actor?.sub ?? '',
+    text: told(type, data),
+  };
+}
+
+function told(type: string, data: StoredEvent['data']): string {
+  if (!Object.hasOwn(words, type)) return type;
+  const tell = words[type as RunEvent['type']] as (data: Record<string, Json>) => string;
+  try {
+    return tell(data);
+  } catch (error) {
+    if (error instanceof TypeError) return type;
+    throw error;
+  }
 }
