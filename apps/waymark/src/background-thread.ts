@@ -4,7 +4,8 @@ import { NestFactory } from '@nestjs/core';
 import { Config, createLog, Metrics, nestLogger, RunningProjections, StoresModule } from '#apps/platform';
 import { ProjectorModule } from '#apps/projector';
 import { ReactorModule } from '#apps/reactor';
-import type { FromThread, Question, ToThread } from './background.js';
+import type { Question } from './background.js';
+import { answerOn } from './questions.js';
 
 @Module({})
 class BackgroundThreadModule {}
@@ -30,11 +31,7 @@ async function answer(question: Question): Promise<unknown> {
   return projection?.waitFor(question.position, question.milliseconds);
 }
 
-port.on('message', (message: ToThread) => {
-  if (message === 'stop') {
-    void context.close().then(() => port.close());
-    return;
-  }
-  const { id, question } = message;
-  void answer(question).then((reply) => port.postMessage({ id, answer: reply } satisfies FromThread));
+answerOn(port, answer);
+port.on('message', (message: unknown) => {
+  if (message === 'stop') void context.close().then(() => port.close());
 });
