@@ -1,16 +1,27 @@
 import { Injectable } from '@nestjs/common';
 import { EventStore, type StoredEvent } from '#libs/event-store';
 
-export type Hears = (event: StoredEvent) => void;
+export interface Watcher {
+  hears(event: StoredEvent): void;
+  /** Nothing more is heard, though nobody asked for that: the subscription failed, or `hears` threw. Called once. */
+  cutOff(error: Error): void;
+}
+
+interface Shared {
+  readonly ended: AbortController;
+  readonly begun: Promise<void>;
+  readonly running: Promise<void>;
+}
 
 /**
  * Tells watchers of runs what is appended. All of them share one subscription, which is there while anybody watches;
- * nothing is kept for a watcher here, so one that falls behind costs nobody anything and reads the stream itself.
+ * nothing is kept for a watcher here, so one that falls behind costs nobody anything and reads the stream itself. One
+ * that throws is cut off alone. A subscription that fails cuts off all of its watchers; the next one begins another.
  */
 @Injectable()
 export class LiveRuns {
-  private readonly watchers = new Map<string, Set<Hears>>();
-  private shared: { ended: AbortController; begun: Promise<void>; running: Promise<void> } | undefined;
+  private readonly watchers = new Map<string, Set<Watcher>>();
+  private shared: Shared | undefined;
 
   constructor(private readonly store: EventStore) {}
 
@@ -25,11 +36,11 @@ export class LiveRuns {
    * @returns what stops it.
    * @throws StoreUnavailable
    */
-  async watch(stream: string, hears: Hears): Promise<() => void> {
+  async watch(stream: string, watcher: Watcher): Promise<() => void> {
     const watching = this.watchers.get(stream) ?? new Set();
-    this.watchers.set(stream, watching.add(hears));
+    this.watchers.set(stream, watching.add(watcher));
     this.shared ??= this.begin();
-    const leave = () => this.leave(stream, hears);
+    const leave = () => this.leave(stream, watcher);
     try {
       await this.shared.begun;
     } catch (error) {
@@ -47,23 +58,24 @@ export class LiveRuns {
     await shared?.running;
   }
 
-  private leave(stream: string, hears: Hears): void {
+  private leave(stream: string, watcher: Watcher): void {
     const watching = this.watchers.get(stream);
-    watching?.delete(hears);
+    watching?.delete(watcher);
     if (watching?.size === 0) this.watchers.delete(stream);
     if (this.watchers.size > 0) return;
     this.shared?.ended.abort();
     this.shared = undefined;
   }
 
-  private begin(): NonNullable<LiveRuns['shared']> {
+  private begin(): Shared {
     const ended = new AbortController();
     const head = this.store.head();
     const begun = head.then(() => undefined);
-    const running = head.then(
-      (after) => this.follow(after, ended.signal),
-      () => undefined,
-    );
+    const running = head
+      .then((after) => this.follow(after, ended.signal))
+      .catch((error: unknown) => {
+        if (!ended.signal.aborted) this.fail(asError(error));
+      });
     return { ended, begun, running };
   }
 
@@ -71,7 +83,28 @@ export class LiveRuns {
     for await (const delivery of this.store.subscribe({ prefix: 'run-', after, signal })) {
       if (delivery.kind !== 'event') continue;
       const { event } = delivery;
-      for (const hears of this.watchers.get(event.stream) ?? []) hears(event);
+      for (const watcher of this.watchers.get(event.stream) ?? []) this.tell(event, watcher);
+    }
+    throw new Error('the subscription has ended');
+  }
+
+  private tell(event: StoredEvent, watcher: Watcher): void {
+    try {
+      watcher.hears(event);
+    } catch (error) {
+      this.leave(event.stream, watcher);
+      watcher.cutOff(asError(error));
     }
   }
+
+  private fail(error: Error): void {
+    const lost = [...this.watchers.values()].flatMap((watching) => [...watching]);
+    this.watchers.clear();
+    this.shared = undefined;
+    for (const watcher of lost) watcher.cutOff(error);
+  }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
 }

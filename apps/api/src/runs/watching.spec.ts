@@ -1,9 +1,14 @@
 import { once } from 'node:events';
-import { get, type IncomingMessage } from 'node:http';
+import { get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { type Caller, dana, heldRun, type HeldRun, RunningApi, customer, stranger, worker } from '#test/api';
+import { Metrics } from '#apps/platform';
 import { issueToken } from '#libs/access';
+import { EventStore, type StoredEvent, streamName } from '#libs/event-store';
 import { Vault } from '#libs/vault';
 import { LiveRuns } from './live-runs.js';
+
+/** More than the sockets of a connection hold. */
+const MUCH = `: ${'.'.repeat(8_000_000)}\n\n`;
 
 let api: RunningApi;
 let url: string;
@@ -124,7 +129,7 @@ describe('watching a run', () => {
     for (const answer of answers) answer.close();
   });
 
-  it('ends when the token does', async () => {
+  it('ends when the token does, also for a client that takes nothing, which is cut off soon after', async () => {
     const run = await heldRun(api);
     const token = await issueToken(await api.app.get(Vault).signingKeys(), {
       issuer: 'waymark',
@@ -136,9 +141,67 @@ describe('watching a run', () => {
     });
     const client = await Client.open(run, token);
     expect(await client.take(2)).toHaveLength(2);
+    const server = api.app.getHttpServer();
+    const answering = once(server, 'request') as Promise<[IncomingMessage, ServerResponse]>;
+    const stalled = await Client.open(run, token);
+    const [, answer] = await answering;
+    stalled.response.pause();
+    while (!answer.writableNeedDrain || answer.socket?.writableLength === 0) answer.write(MUCH);
+    const [ended, closed] = [once(answer, 'prefinish'), once(answer, 'close')];
     expect(await client.take(2)).toEqual([
       { id: undefined, event: 'end', data: { code: 'unauthenticated' } },
     ]);
+    await ended;
+    expect(api.app.get(LiveRuns).subscriptions).toBe(0);
+    expect(await api.app.get(Metrics).metrics()).toMatch(/^waymark_watchers 0$/m);
+    await closed;
+    await expect(stalled.rest()).rejects.toThrow('aborted');
+  });
+});
+
+describe('what watchers share', () => {
+  it('goes on for the others when one of them throws, and is begun anew after it failed', async () => {
+    const run = await heldRun(api);
+    const stream = streamName('run', 'acme', run.runId);
+    const live = new LiveRuns(api.app.get(EventStore));
+    const told: string[] = [];
+    const watcher = (name: string, hears: (event: StoredEvent) => void) => ({
+      hears,
+      cutOff: (error: Error) => void told.push(`${name}: ${error.message}`),
+    });
+    const broken = watcher('broken', () => {
+      throw new Error('no words for it');
+    });
+    await live.watch(stream, broken);
+    const heard = new Promise<StoredEvent>((resolve) => void live.watch(stream, watcher('well', resolve)));
+    await enter(run, 'intake');
+    expect((await heard).type).toBe('PhaseEntered');
+    expect([told, live.subscriptions]).toEqual([['broken: no words for it'], 1]);
+    await live.close();
+  });
+
+  it('cuts off every watcher when the subscription fails, and the next one begins another', async () => {
+    const run = await heldRun(api);
+    const stream = streamName('run', 'acme', run.runId);
+    const events = api.app.get(EventStore);
+    let fails = true;
+    const failing = Object.assign(Object.create(events) as EventStore, {
+      async *subscribe(options: Parameters<EventStore['subscribe']>[0]) {
+        if (fails) throw new TypeError('not a subscription');
+        yield* events.subscribe(options);
+      },
+    });
+    const live = new LiveRuns(failing);
+    const hears = () => undefined;
+    const cut = await new Promise((cutOff) => void live.watch(stream, { hears, cutOff }));
+    expect(cut).toMatchObject({ message: 'not a subscription' });
+    expect(live.subscriptions).toBe(0);
+    fails = false;
+    const heard = new Promise<StoredEvent>((resolve, reject) => {
+      void live.watch(stream, { hears: resolve, cutOff: reject }).then(() => enter(run, 'intake'));
+    });
+    expect((await heard).type).toBe('PhaseEntered');
+    await live.close();
   });
 });
 

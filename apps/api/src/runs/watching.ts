@@ -3,16 +3,18 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Gauge } from 'prom-client';
 import { CheckpointQueries } from '#projections/current-checkpoints';
 import { Config, Log, Metrics } from '#apps/platform';
-import { EventStore, type StoredEvent, streamName } from '#libs/event-store';
+import { EventStore, StoreUnavailable, type StoredEvent, streamName } from '#libs/event-store';
 import type { Call } from '../calls.js';
 import { Problem } from '../problems.js';
 import { Understanding } from '../understanding.js';
-import { LiveRuns } from './live-runs.js';
+import { LiveRuns, type Watcher } from './live-runs.js';
 import { runFor } from './runs.queries.js';
 import { runIdOf } from './runs.js';
 import { entryOf } from './timeline.js';
 
 const HEARTBEAT_MS = 15_000;
+/** How long a client may take to take its end. */
+const LONGEST_END_MS = 2_000;
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-store',
@@ -54,25 +56,23 @@ export class Watching implements BeforeApplicationShutdown {
     const watch = new Watch(reply, after + 1n, (from) => this.store.read(stream, { from }));
     this.watches.add(watch);
     try {
-      const leave = await this.live.watch(stream, (event) => watch.hears(event));
+      const leave = await this.live.watch(stream, watch);
       const stillMay = async () => {
         await this.understanding.identify(request);
         return call.judge({ customerId }) === 'yes';
       };
-      watch.ended.then(leave, leave);
+      void watch.ended.then(leave);
       if (this.closing) throw this.full();
+      if (watch.isOver) throw new StoreUnavailable('what is appended cannot be heard');
       watch.serve(stillMay, call.who.expiresAt + this.config.auth.toleranceSeconds * 1000);
     } catch (error) {
       this.watches.delete(watch);
       throw error;
     }
-    void watch.ended.then(
-      () => this.watches.delete(watch),
-      (error: unknown) => {
-        this.watches.delete(watch);
-        this.log.warn({ error: String(error) }, 'a client that watched a run was cut off');
-      },
-    );
+    void watch.ended.then((failure) => {
+      this.watches.delete(watch);
+      if (failure) this.log.warn({ error: String(failure) }, 'a client that watched a run was cut off');
+    });
   }
 
   private full(): Problem {
@@ -94,43 +94,43 @@ export class Watching implements BeforeApplicationShutdown {
  * sent as it is heard; after a gap, and whenever the client has taken what was sent, the stream is read from there.
  * So nothing is kept for a slow client beyond what its socket holds.
  */
-class Watch {
-  readonly ended: Promise<void>;
-  private finish: (error?: Error) => void = () => undefined;
+class Watch implements Watcher {
+  /** With what failed, where something did. */
+  readonly ended: Promise<Error | undefined>;
+  private finish: (failure?: Error) => void = () => undefined;
   private reading = true;
   private more = false;
   private over = false;
+  private beat: NodeJS.Timeout | undefined;
+  private expiry: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly reply: FastifyReply,
     private next: bigint,
     private readonly read: (from: bigint) => AsyncIterable<StoredEvent>,
   ) {
-    this.ended = new Promise((resolve, reject) => {
-      this.finish = (error) => (error === undefined ? resolve() : reject(error));
-    });
+    this.ended = new Promise((resolve) => (this.finish = resolve));
+  }
+
+  get isOver(): boolean {
+    return this.over;
   }
 
   /** @param stillMay asked with every heartbeat and when the token ends: false or a throw ends the watch. */
   serve(stillMay: () => Promise<boolean>, tokenEndsAt: number): void {
     const { raw } = this.reply.hijack();
-    if (raw.destroyed) return this.finish();
+    if (raw.destroyed) return this.release();
     raw.writeHead(200, HEADERS);
     const check = () =>
       stillMay().then(
         (may) => (may ? this.send(': still here\n\n') : this.end('not-permitted')),
         () => this.end('unauthenticated'),
       );
-    const beat = setInterval(() => void check(), HEARTBEAT_MS);
+    this.beat = setInterval(() => void check(), HEARTBEAT_MS);
     const longest = 2 ** 31 - 1;
     const left = Math.min(Math.max(tokenEndsAt - Date.now(), 0) + 1, longest);
-    const expiry = setTimeout(() => void check(), left);
-    raw.once('close', () => {
-      clearInterval(beat);
-      clearTimeout(expiry);
-      this.over = true;
-      this.finish();
-    });
+    this.expiry = setTimeout(() => void check(), left);
+    raw.once('close', () => this.release());
     raw.on('error', () => raw.destroy());
     void this.catchUp();
   }
@@ -141,13 +141,29 @@ class Watch {
     else if (event.revision > this.next || !this.tell(event)) void this.catchUp();
   }
 
-  /** Says why, in an event of its own, and closes. */
+  /** Says why, in an event of its own, and closes; a client that takes nothing is cut off two seconds later. */
   end(code: string): void {
     if (this.over) return;
-    this.over = true;
+    this.release();
     const { raw } = this.reply;
-    if (raw.headersSent) raw.end(`event: end\ndata: ${JSON.stringify({ code })}\n\n`);
-    else this.finish();
+    if (!raw.headersSent) return;
+    const late = setTimeout(() => raw.destroy(), LONGEST_END_MS);
+    raw.once('close', () => clearTimeout(late));
+    raw.end(`event: end\ndata: ${JSON.stringify({ code })}\n\n`);
+  }
+
+  cutOff(error: Error): void {
+    if (this.over) return;
+    this.release(error);
+    if (this.reply.raw.headersSent) this.reply.raw.destroy();
+  }
+
+  /** Gives its place back, whatever the client still has to take. */
+  private release(error?: Error): void {
+    this.over = true;
+    clearInterval(this.beat);
+    clearTimeout(this.expiry);
+    this.finish(error);
   }
 
   private async catchUp(): Promise<void> {
@@ -163,9 +179,7 @@ class Watch {
       } while (this.more && !this.over);
       this.reading = false;
     } catch (error) {
-      this.over = true;
-      this.reply.raw.destroy();
-      this.finish(error instanceof Error ? error : new Error(String(error)));
+      this.cutOff(error instanceof Error ? error : new Error(String(error)));
     }
   }
 
