@@ -37,12 +37,13 @@ export class RegisterStaffHandler implements ICommandHandler<RegisterStaff> {
     const sub = call.param('sub');
     const standing = (await standingIn(this.store, who))?.roles;
     const asks = who.roles.includes('supervisor') && standing?.includes('supervisor') !== true;
-    call.demand({ standing, founding: asks && !(await this.hasSupervisor(who.tenant)) });
+    const founding = asks && !(await this.hasSupervisor(who.tenant));
+    call.demand({ standing, founding });
     return this.store.handle(staffStream, {
       tenant: who.tenant,
       id: sub,
       context: contextOf(call),
-      command: { type: 'RegisterStaff', sub, ...body, registeredBy: who.sub, at },
+      command: { type: 'RegisterStaff', sub, ...body, registeredBy: who.sub, founding, at },
       creates: true,
       answer: entryOf,
     });

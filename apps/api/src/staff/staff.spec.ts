@@ -30,6 +30,18 @@ describe('the staff register', () => {
     expect(codeOf(await put(newcomer, 'dana', supervisor))).toEqual([403, 'not-permitted']);
   });
 
+  it('lets no supervisor raise their own rights, and another one raise them', async () => {
+    const [first, other] = [in_('peers', sam), in_('peers', { ...sam, sub: 'alex' })];
+    const limited = { ...supervisor, authorityLimit: adjuster.authorityLimit };
+    expect((await put(first, 'sam', limited)).status).toBe(200);
+    const raised = { ...limited, authorityLimit: { amount: '5000.01', currency: 'USD' } };
+    for (const more of [supervisor, raised, { ...limited, roles: ['supervisor', 'operator'] }])
+      expect(codeOf(await put(first, 'sam', more))).toEqual([403, 'not-permitted']);
+    expect((await put(first, 'alex', supervisor)).status).toBe(200);
+    expect((await put(other, 'sam', raised)).status).toBe(200);
+    expect((await put(first, 'sam', { ...limited, active: false })).status).toBe(200);
+  });
+
   it('is for supervisors alone', async () => {
     for (const as of [dana, worker, operator]) {
       expect(codeOf(await put(as, 'dana', adjuster))).toEqual([403, 'not-permitted']);

@@ -183,6 +183,7 @@ export const registerDana: RegisterStaff = {
   authorityLimit: { amount: '10000.00', currency: 'USD' },
   active: true,
   registeredBy: people.sam.sub,
+  founding: false,
   at: seconds(-60),
 };
 export const danaRegistered: Extract<StaffEvent, { type: 'StaffRegistered' }> = {

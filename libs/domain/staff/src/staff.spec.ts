@@ -1,4 +1,4 @@
-import { covers, specification, unmarkedFields } from '#libs/decider';
+import { covers, isRefusal, specification, unmarkedFields } from '#libs/decider';
 import { danaRegistered, registerDana, seconds } from '#libs/domain/examples';
 import { staffEvents } from './events.js';
 import { hasAuthority, staff, staffStream, standingOf } from './staff.js';
@@ -29,6 +29,33 @@ describe('the register', () => {
     const changed = given(danaRegistered).when({ ...registerDana, ...change, at });
     changed.then({ type: 'StaffChanged', data: { ...now, changedBy: 'sam', changedAt: at } });
     expect(changed.state()).toStrictEqual({ entry: now });
+  });
+
+  it.each([
+    ['another role', { roles: ['adjuster' as const, 'supervisor' as const] }, 'not-permitted'],
+    ['a higher limit', { authorityLimit: usd('10000.01') }, 'not-permitted'],
+    ['a limit in another currency', { authorityLimit: { amount: '1.00', currency: 'EUR' } }, 'not-permitted'],
+    ['no limit', { authorityLimit: undefined }, 'not-permitted'],
+    ['a lower limit', { authorityLimit: usd('9.00') }, 'StaffChanged'],
+    ['fewer roles', { roles: [] }, 'StaffChanged'],
+    ['the end of it', { active: false }, 'StaffChanged'],
+    ['the same', {}, undefined],
+  ])('lets nobody raise their own rights: %s', (_name, change, outcome) => {
+    const own = { ...registerDana, registeredBy: 'dana', ...change, at: seconds(60) };
+    const decided = staff.decide(own, { entry: danaRegistered.data });
+    expect(isRefusal(decided) ? decided.refused : decided[0]?.type).toBe(outcome);
+    const byAnother = staff.decide({ ...own, registeredBy: 'sam' }, { entry: danaRegistered.data });
+    expect(isRefusal(byAnother)).toBe(false);
+    expect(isRefusal(staff.decide({ ...own, founding: true }, { entry: danaRegistered.data }))).toBe(false);
+  });
+
+  it('lets nobody who is inactive or unknown enter themselves, but to found it', () => {
+    const own = { ...registerDana, registeredBy: 'dana' };
+    const inactive = { entry: { ...danaRegistered.data, active: false } };
+    for (const state of [{}, inactive]) {
+      expect(staff.decide(own, state)).toMatchObject({ refused: 'not-permitted' });
+      expect(isRefusal(staff.decide({ ...own, founding: true }, state))).toBe(false);
+    }
   });
 
   it('saves and loads its state unchanged, is about no customer, and knows its events', () => {

@@ -1,11 +1,11 @@
 import { canonicalJson, type Json } from '#libs/canonical';
-import { covers, happened, type Decider, type Money } from '#libs/decider';
+import { covers, happened, refuse, type Decider, type Money, type Refusal } from '#libs/decider';
 import { staffEvents, type StaffEvent } from './events.js';
 
 export interface Entry {
   sub: string;
   roles: StaffEvent['data']['roles'];
-  authorityLimit?: Money;
+  authorityLimit?: Money | undefined;
   active: boolean;
 }
 
@@ -20,15 +20,26 @@ export interface RegisterStaff {
   authorityLimit?: Money | undefined;
   active: boolean;
   registeredBy: string;
+  /** The tenant has no active supervisor yet, so that whoever begins the register may enter themselves. */
+  founding: boolean;
   at: string;
 }
 
-function decide(command: RegisterStaff, { entry }: StaffState): StaffEvent[] {
+function decide(command: RegisterStaff, { entry }: StaffState): StaffEvent[] | Refusal<'not-permitted'> {
   const { sub, authorityLimit, active, registeredBy, at } = command;
   const said = { sub, roles: [...new Set(command.roles)].sort(), authorityLimit, active };
+  if (sub === registeredBy && !command.founding && raises(said, entry))
+    return refuse('not-permitted', 'Nobody raises their own rights: another supervisor has to.');
   if (!entry) return [happened('StaffRegistered', { ...said, registeredBy, registeredAt: at })];
   const changed = happened('StaffChanged', { ...said, changedBy: registeredBy, changedAt: at });
   return canonicalJson(entryOf(changed)) === canonicalJson(entryOf({ data: entry })) ? [] : [changed];
+}
+
+function raises({ roles, authorityLimit, active }: Entry, entry: Entry | undefined): boolean {
+  if (!entry || (active && !entry.active)) return true;
+  if (roles.some((role) => !entry.roles.includes(role))) return true;
+  const limit = entry.authorityLimit;
+  return limit !== undefined && (authorityLimit === undefined || !covers(limit, authorityLimit));
 }
 
 function entryOf({ data: { sub, roles, authorityLimit, active } }: { data: Entry }): Json {
@@ -42,7 +53,7 @@ function evolve(state: StaffState, event: StaffEvent): StaffState {
   return state;
 }
 
-export const staff: Decider<StaffState, RegisterStaff, StaffEvent, never> = {
+export const staff: Decider<StaffState, RegisterStaff, StaffEvent, 'not-permitted'> = {
   initialState: () => ({}),
   evolve,
   decide,
