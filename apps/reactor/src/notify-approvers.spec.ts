@@ -21,6 +21,7 @@ let url: string;
 const got: Got[] = [];
 const arrivals = new EventEmitter();
 let answers: number[] = [];
+let time = seconds(700);
 
 beforeAll(async () => {
   stores = await TestStores.start();
@@ -44,7 +45,8 @@ afterAll(async () => {
 const reaction = (webhooks = { acme: { url, secret } }) =>
   notifyApprovers({
     webhooks,
-    now: () => Date.parse(seconds(700)),
+    now: () => Date.parse(time),
+    notice: stores.notice,
     signal: new AbortController().signal,
     firstPauseMs: 1,
   });
@@ -109,6 +111,31 @@ describe('telling a tenant of its approvals', () => {
     expect(heard.isTransient(new Error('any'))).toBe(false);
     await heard.react(event('globex'));
     expect(got).toHaveLength(15);
+  });
+
+  it('gives up what no endpoint took for three days, and says so', async () => {
+    const event = {
+      type: 'ApprovalDenied',
+      data: { approvalId: 'b.1' },
+      stream: 'run-acme.b',
+      tenant: 'acme',
+      id: 'b',
+      revision: 4n,
+      position: 9n,
+      eventId: randomUUID(),
+      metadata: { recordedAt: seconds(0), schemaVersion: 1 },
+    } as const;
+    const heard = reaction();
+    got.length = 0;
+    answers = Array<number>(6).fill(503);
+    time = seconds(3 * 86_400);
+    await expect(heard.react(event)).rejects.toThrow('the endpoint answered 503');
+    time = seconds(3 * 86_400 + 1);
+    const told = stores.tells('a notification is given up');
+    await heard.react(event);
+    expect(await told).toMatchObject({ tenant: 'acme', stream: 'run-acme.b', revision: 4n });
+    expect(got).toHaveLength(6);
+    time = seconds(700);
   });
 
   it('tells that the wait ended however it ended', async () => {

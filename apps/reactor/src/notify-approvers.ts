@@ -9,7 +9,7 @@ import {
   wrap,
 } from 'cockatiel';
 import type { Webhook } from '#apps/platform';
-import type { Recorded } from '#libs/projecting';
+import type { Notice, Recorded } from '#libs/projecting';
 import type { Reaction } from '#libs/reacting';
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -25,11 +25,14 @@ const ATTEMPTS = 3;
 const ANSWER_WITHIN_MS = 3_000;
 const BROKEN_AFTER = 5;
 const TRY_AGAIN_AFTER_MS = 30_000;
+const GIVEN_UP_AFTER_MS = 3 * 86_400_000;
 
 export interface Notifying {
   readonly webhooks: Readonly<Record<string, Webhook>>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
+  /** Told of what is given up. */
+  readonly notice: Notice;
   /** Ends deliveries that are under way; they are made again at the next start. */
   readonly signal: AbortSignal;
   /** Before the second attempt, in milliseconds (200); it doubles. */
@@ -43,7 +46,7 @@ export class NotDelivered extends Error {
 
 /**
  * Tells a tenant's endpoint that an approval waits, or no longer does, at least once: three attempts with growing
- * pauses, then as a dead letter, later and later. An endpoint that failed five deliveries in a row is left alone for
+ * pauses, then as a dead letter, later and later, and not any more once it is three days old; that is told. An endpoint that failed five deliveries in a row is left alone for
  * half a minute, so that it holds up no other tenant. A tenant without an endpoint is passed.
  *
  * A notification holds ids, times and what became of the approval, nothing personal. It is signed as Standard Webhooks
@@ -67,9 +70,19 @@ export function notifyApprovers(notifying: Notifying): Reaction {
       const { webhooks, signal } = notifying;
       const webhook = Object.hasOwn(webhooks, event.tenant) ? webhooks[event.tenant] : undefined;
       if (!webhook) return;
-      await policyOf(event.tenant).execute(() => deliver(webhook, event, notifying), signal);
+      try {
+        await policyOf(event.tenant).execute(() => deliver(webhook, event, notifying), signal);
+      } catch (error) {
+        if (!(error instanceof NotDelivered) || signal.aborted || !isOld(event, notifying)) throw error;
+        const { tenant, stream, revision } = event;
+        notifying.notice('a notification is given up', { tenant, stream, revision, error: error.message });
+      }
     },
   };
+}
+
+function isOld({ metadata }: Recorded, { now }: Notifying): boolean {
+  return now() - Date.parse(metadata.recordedAt) > GIVEN_UP_AFTER_MS;
 }
 
 function deliveryPolicy(initialDelay = 200): IPolicy {

@@ -33,7 +33,7 @@ export class Reactions implements OnApplicationBootstrap, BeforeApplicationShutd
     const now = () => clock.now();
     const reactions = [
       fileApprovedClaim({ events, vault, rechecks, now, notice }),
-      notifyApprovers({ webhooks, now, signal: this.stopping.signal }),
+      notifyApprovers({ webhooks, now, notice, signal: this.stopping.signal }),
     ];
     const stores = { log: events, models, notice };
     this.runners = reactions.map((reaction) => new ReactionRunner(reaction, stores));
