@@ -150,7 +150,10 @@ describe('filing an approved claim', () => {
     await later.close();
   });
 
-  it('ends as refused in a fork whose key is erased once filing has started', async () => {
+  it.each([
+    ['granted', []],
+    ['being filed', ['FilingStarted']],
+  ])('ends as refused in a fork whose key is erased once it is %s', async (_moment, started) => {
     const [owner, runId, fork] = [randomUUID(), randomUUID(), randomUUID()];
     await grantedRun(stores, runId, owner);
     const source = (await stores.log.fold(runStream, tenant, runId, { upTo: 3n }))?.state as Run;
@@ -161,18 +164,13 @@ describe('filing an approved claim', () => {
     const approvalId = `${fork}.1`;
     const signed = { decidedBy: people.dana, standing: standings.dana };
     const decided = { approvalId, decision: 'grant' as const, digest, ...signed };
-    await send(stores, fork, { type: 'DecideApproval', ...decided, at: seconds(600) });
-    const started = await send(stores, fork, {
-      type: 'StartFiling',
-      tenant,
-      approvalId,
-      standings,
-      at: seconds(650),
-    });
+    const granted = await send(stores, fork, { type: 'DecideApproval', ...decided, at: seconds(600) });
+    const filing = { type: 'StartFiling', tenant, approvalId, standings, at: seconds(650) } as const;
+    const last = started.length > 0 ? await send(stores, fork, filing) : granted;
     await stores.spoilKey(owner, 'run', 'erased');
     const later = await stores.another();
     const reacting = { ...healthy(), events: later.log, vault: later.vault };
-    const runner = await reacted(reacting, started?.position ?? 0n);
+    const runner = await reacted(reacting, last?.position ?? 0n);
     expect(runner.status()).toMatchObject({ deadLetters: 0, unfinished: 0 });
     const run = await history(`run-${tenant}.${fork}`);
     expect(types(run)).toEqual(['RunForked', 'ApprovalGranted', 'FilingStarted', 'FilingRefused']);

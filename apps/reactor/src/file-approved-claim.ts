@@ -41,9 +41,9 @@ export interface FilingStores {
  * Every command's id derives from tenant, approval and step, and each rule knows its repetition, so that a stop
  * between any two steps and a second delivery, however late, lead to the same one claim. Before filing starts the
  * register is asked for everybody whose rights the grant rests on, and the facts it rests on are looked up; where one
- * of them has changed, the run notes that the approval is invalid. While a required fact cannot be looked up nothing
- * happens, and the event is tried again, set aside between the tries once the grant is a minute old, until the grant
- * has lapsed. A grant that no longer holds for another reason is left as it is: the run shows why. A claim
+ * of them has changed, the run notes that the approval is invalid. While one cannot be looked up, required or not,
+ * nothing happens, and the event is tried again, set aside between the tries once the grant is a minute old, until the
+ * grant has lapsed. A grant that no longer holds for another reason is left as it is: the run shows why. A claim
  * whose stream was deleted is refused `already-filed`, and a draft that does not open `draft-unopenable`: so a run whose
  * content is gone ends its filing, too.
  */

@@ -129,15 +129,16 @@ export function signersOf(approval: Approval): string[] {
 }
 
 /**
- * The first on whose rights the grant rests and who has them no longer. An amount that cannot be opened any more is
- * compared with nothing: neither can the draft, and filing ends at that.
+ * The first on whose rights the grant rests and who has them no longer. The amount of a draft that cannot be opened
+ * any more is compared with nothing: filing ends at that.
  */
 export function lostRights(
   approval: Approval,
   standings: Readonly<Record<string, Standing>>,
+  draftOpens = true,
 ): string | undefined {
   const { authority } = approval.requires;
-  const opened = typeof authority.amount === 'string';
+  const opened = draftOpens && typeof authority.amount === 'string';
   for (const { decidedBy, delegatedBy } of signaturesOf(approval)) {
     const own = standings[decidedBy.sub];
     if (!own) return decidedBy.sub;
@@ -188,7 +189,7 @@ function refuseEnded({ ended }: Run): Refusal<RunRefusal> | undefined {
 function refuseFourEyes(): Refusal<RunRefusal> {
   return refuse(
     'four-eyes',
-    'The requester, the customer, whoever acts for them, and whoever signed already cannot sign this.',
+    'The requester, the customer, whoever acts for either or has either acting for them, and whoever signed already cannot sign this.',
   );
 }
 

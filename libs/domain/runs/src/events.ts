@@ -64,6 +64,8 @@ export const runEvents = {
       payload: z.strictObject({ digest, bytes: z.int() }).optional(),
       /** Every payload that it or its state cites. */
       cites: z.array(digest),
+      /** The approvals that are pending again, in the clear: their filing ends also where the state does not open. */
+      pending: z.array(z.strictObject({ approvalId, draftId, draftVersion, digest })).optional(),
       forkedAt: at,
     })
     .describe(

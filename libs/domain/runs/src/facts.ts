@@ -88,7 +88,13 @@ export function recheck(
   );
   const decided = on.kind === 'execution' && found.changed.length > 0;
   if (missing.length > 0 && !decided)
-    return refuse('facts-unavailable', 'Facts that are required cannot be looked up.', { facts: missing });
+    return refuse(
+      'facts-unavailable',
+      on.kind === 'resume'
+        ? 'Facts that are required cannot be looked up.'
+        : 'Facts that the approval rests on cannot be looked up.',
+      { facts: missing },
+    );
   return {
     events: [
       happened('FactsRechecked', { on, ...found, recheckedAt: at }),

@@ -21,14 +21,13 @@ export function startFiling(command: StartFiling, run: Run): Outcome {
   if (approval.filing) return [];
   const refusal = refuseExecution(approval, run, at);
   if (refusal) return refusal;
-  const sub = lostRights(approval, standings);
+  const opens = isOpened(approval, run);
+  const sub = lostRights(approval, standings, opens);
   if (sub !== undefined) {
     const cause = { kind: 'rights-changed' as const, sub };
     return [happened('ApprovalInvalidated', { approvalId, cause, invalidatedAt: at })];
   }
-  const rechecked = isOpened(approval, run)
-    ? recheck(run, { kind: 'execution', approvalId }, readings, at)
-    : NOTHING_DUE;
+  const rechecked = opens ? recheck(run, { kind: 'execution', approvalId }, readings, at) : NOTHING_DUE;
   if ('refused' in rechecked) return rechecked;
   if (rechecked.changed) return rechecked.events;
   const { draftId, draftVersion, digest } = approval;
@@ -51,8 +50,9 @@ function refuseExecution(approval: Approval, run: Run, at: string): Refusal<RunR
   if (status !== 'granted')
     return refuse('approval-not-granted', `The approval is ${status}, not granted.`, { status });
   if (run.ended) return refuse('run-ended', `The run has ${run.ended.status}.`);
-  if (draft?.digest !== approval.digest)
-    return refuse('digest-mismatch', 'The draft is not what was approved.', { digest: draft?.digest });
+  // A fork whose state does not open has no draft; its filing starts only to be refused.
+  if (draft && draft.digest !== approval.digest)
+    return refuse('digest-mismatch', 'The draft is not what was approved.', { digest: draft.digest });
   return undefined;
 }
 

@@ -83,10 +83,11 @@ type Folds = { [Type in RunEvent['type']]: (state: RunState, data: DataOf<Type>)
 export const folds: Folds = {
   RunStarted: (state, data) => void (state.started = data),
   RunForked: (state, data) => {
-    const { runId, originRunId, customerId, forkedFrom, forkedAt } = data;
+    const { runId, originRunId, customerId, forkedFrom, pending = [], forkedAt } = data;
     // What stands in the clear holds also where the content does not open: whose run it is, and that it is one.
     state.started = { runId, originRunId, customerId, workflow: UNKNOWN_WORKFLOW, startedAt: forkedAt };
     state.forkedFrom = forkedFrom;
+    for (const known of pending) state.approvals.set(known.approvalId, unopened(known, forkedAt));
     if (!isSaved(data.state)) throw new Error('the state of the fork cannot be opened');
     Object.assign(state, load(data.state));
   },
@@ -131,7 +132,8 @@ export const folds: Folds = {
   WorkerStateSaved: (state, data) => void (state.workerState = foldWorkerState(state.workerState, data)),
   FilingStarted: (state, data) => {
     const { approvalId, claimId, startedAt } = data;
-    if (state.forkedFrom && !state.approvals.has(approvalId)) state.approvals.set(approvalId, unopened(data));
+    if (state.forkedFrom && !state.approvals.has(approvalId))
+      state.approvals.set(approvalId, unopened(data, startedAt));
     change(state, approvalId, { stage: 'filing', filing: { claimId, startedAt } });
   },
   ReceiptNoted: (state, { approvalId, receiptNumber, filedAt, notedAt }) =>
@@ -153,18 +155,15 @@ export function evolve(state: RunState, event: RunEvent): RunState {
 }
 
 /** All that is known of an approval in a fork whose content does not open: enough for its filing to be refused. */
-function unopened({
-  approvalId,
-  draftId,
-  draftVersion,
-  digest,
-  startedAt,
-}: DataOf<'FilingStarted'>): Approval {
+function unopened(
+  { approvalId, draftId, draftVersion, digest }: NonNullable<DataOf<'RunForked'>['pending']>[number],
+  at: string,
+): Approval {
   return {
     ...{ approvalId, draftId, draftVersion, digest, summary: '', basedOn: [], executeWithinSeconds: 1 },
     requestedBy: { sub: 'unknown', actFor: [] },
     requires: { signatures: 1, authority: { amount: '0', currency: 'XXX' } },
-    ...{ requestedAt: startedAt, expiresAt: startedAt, stage: 'filing', superseded: false },
+    ...{ requestedAt: at, expiresAt: at, stage: 'pending', superseded: false },
   };
 }
 
