@@ -302,7 +302,7 @@ export const problems = {
   'four-eyes': kind(
     403,
     'Somebody else must decide',
-    'The requester, the customer, whoever acts for them, and whoever signed already cannot sign.',
+    'The requester, the customer, whoever acts for either or has either acting for them, and whoever signed already (or is tied to who signed) cannot sign.',
     'Ask another adjuster or a supervisor.',
   ),
   // Conversations.
