@@ -1,4 +1,5 @@
 import { factProblems } from './runs/fact-problems.js';
+import { messageProblems } from './runs/message-problems.js';
 import { preferenceProblems } from './profiles/preference-problems.js';
 
 export interface Kind {
@@ -241,6 +242,7 @@ export const problems = {
     'An approval is asked for the newest version of a draft. `draftVersion` is the newest.',
     'Read the draft, and ask for its newest version.',
   ),
+  ...messageProblems,
   ...factProblems,
   // Preferences.
   ...preferenceProblems,

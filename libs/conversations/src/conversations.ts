@@ -198,6 +198,23 @@ export class Conversations {
     return found.length > limit && last ? { messages, next: last.number } : { messages };
   }
 
+  /** Of some messages those that are there and have not expired, by id and digest, as a run cites them. */
+  async cited(
+    { tenant, conversationId, customerId, gone }: Conversation,
+    messageIds: readonly string[],
+    at: string,
+  ): Promise<Pick<Message, 'messageId' | 'digest'>[]> {
+    if (gone || !(await this.vault.person(tenant, customerId)).has('conversation')) return [];
+    const period = await answered(this.retention.period(tenant));
+    const _id = { $in: messageIds.map((each) => idOf(tenant, each)) };
+    const found = await answered(
+      this.messages()
+        .find({ _id, conversationId, ...unexpired(new Date(at), period) })
+        .toArray(),
+    );
+    return found.map(({ messageId, digest }) => ({ messageId, digest }));
+  }
+
   /**
    * Removes every message at once, for good.
    *

@@ -6,6 +6,7 @@ import { type Approval, type Draft, type RunState } from '#libs/domain/runs';
 import { EventStore, type Handled } from '#libs/event-store';
 import { judge } from '#libs/access';
 import type { Call } from '../calls.js';
+import { CitedMessages } from './cited-messages.js';
 import { contextOf, leaseShown, partyOf, Runs } from './runs.js';
 import type {
   ApprovalBody,
@@ -72,12 +73,12 @@ export class RecordStep extends Command<Handled<Pick<StepBody, 'stepId' | 'statu
 
 @CommandHandler(RecordStep)
 export class RecordStepHandler implements ICommandHandler<RecordStep> {
-  constructor(private readonly runs: Runs) {}
+  constructor(private readonly messages: CitedMessages) {}
 
   execute({ call }: RecordStep) {
     const { stepId, status } = call.body;
     const command = { type: 'RecordStep', ...byWorker(call), ...call.body } as const;
-    return this.runs.handle(call, command, () => ({ stepId, status }));
+    return this.messages.record(call, command, () => ({ stepId, status }));
   }
 }
 

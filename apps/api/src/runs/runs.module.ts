@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { Metrics, Rechecks } from '#apps/platform';
+import { CitedMessages } from './cited-messages.js';
 import { ForkRunHandler } from './fork.handlers.js';
 import { HeldLeases } from './held-leases.js';
 import { ExtendLeaseHandler, ResumeRunHandler, ReturnLeaseHandler } from './leases.handlers.js';
@@ -24,6 +25,7 @@ import { WorkerStates } from './worker-states.js';
     Runs,
     StateLimit,
     HeldLeases,
+    CitedMessages,
     handlers.StartRunHandler,
     handlers.EnterPhaseHandler,
     handlers.RecordStepHandler,

@@ -11,6 +11,7 @@ import type { Call } from '../calls.js';
 import type { Read } from '../dispatch.js';
 import { notFound } from '../problems.js';
 import type { Paging } from '../routes.js';
+import { CitedMessages } from './cited-messages.js';
 import { runIdOf } from './runs.js';
 import { timelineFrom, type TimelinePage } from './timeline.js';
 import { WorkerStates } from './worker-states.js';
@@ -122,12 +123,14 @@ export class ReadTimelineHandler implements IQueryHandler<ReadTimeline> {
   constructor(
     private readonly queries: CheckpointQueries,
     private readonly store: EventStore,
+    private readonly messages: CitedMessages,
   ) {}
 
   async execute({ call }: ReadTimeline) {
-    const { revision, position } = await runFor(call, this.queries);
+    const { doc, revision, position } = await runFor(call, this.queries);
     const stream = streamName('run', call.who.tenant, runIdOf(call));
-    const answer = await timelineFrom(this.store, stream, call.query);
+    const page = await timelineFrom(this.store, stream, call.query);
+    const answer = { ...page, items: await this.messages.told(call, doc, page.items) };
     return { answer, revision, position };
   }
 }

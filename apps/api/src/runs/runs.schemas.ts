@@ -55,6 +55,16 @@ export type LeaseBody = z.infer<typeof leaseBody>;
 export const phaseBody = z.strictObject({ phase: identifier });
 export type PhaseBody = z.infer<typeof phaseBody>;
 
+const cited = z.strictObject({ messageId: id, digest });
+const cites = z
+  .array(cited)
+  .max(20)
+  .refine(
+    (all) => new Set(all.map(({ messageId }) => messageId)).size === all.length,
+    'must not name a message twice',
+  )
+  .optional();
+
 export const stepBody = z.strictObject({
   stepId: identifier,
   name,
@@ -63,6 +73,7 @@ export const stepBody = z.strictObject({
   input: json.optional(),
   output: json.optional(),
   error: json.optional(),
+  cites,
 });
 export type StepBody = z.infer<typeof stepBody>;
 
@@ -223,4 +234,6 @@ export const timelineEntry = z.object({
   type: z.string(),
   by: z.string(),
   text: z.string(),
+  /** `deleted` also where the retention has ended; `unknown` while the document store cannot be asked. */
+  cites: z.array(cited.extend({ status: z.enum(['kept', 'deleted', 'unknown']) })).optional(),
 });

@@ -1,5 +1,5 @@
 import type { Json } from '#libs/canonical';
-import type { RunEvent } from '#libs/domain/runs';
+import type { Cited, RunEvent } from '#libs/domain/runs';
 import type { EventStore, StoredEvent } from '#libs/event-store';
 import { InvalidCursor } from '#libs/projecting';
 import type { Paging } from '../routes.js';
@@ -11,6 +11,8 @@ export interface TimelineEntry {
   /** Who caused it. */
   readonly by: string;
   readonly text: string;
+  /** Of a step: the messages that it cites. Whether their texts are still there is told in a timeline alone. */
+  readonly cites?: readonly (Cited & { readonly status?: 'kept' | 'deleted' | 'unknown' })[];
 }
 
 export interface TimelinePage {
@@ -97,6 +99,8 @@ export function entryOf({ type, revision, metadata, data }: StoredEvent): Timeli
     type,
     by: actor?.sub ?? '',
     text: told(type, data),
+    ...(type.startsWith('Step') &&
+      Array.isArray(data['cites']) && { cites: data['cites'] as unknown as Cited[] }),
   };
 }
 

@@ -2,7 +2,7 @@ import type { Json } from '#libs/canonical';
 import type { Money, Refusal } from '#libs/decider';
 import type { SaltedNotice } from '#libs/domain/losses';
 import type { Standing } from '#libs/domain/staff';
-import type { Party, RunEvent } from './events.js';
+import type { Cited, Party, RunEvent } from './events.js';
 import type { Run } from './state.js';
 
 export const runRefusals = [
@@ -28,6 +28,8 @@ export const runRefusals = [
   'four-eyes',
   'lease-held',
   'lease-required',
+  'message-unknown',
+  'messages-unread',
   'not-found',
   'not-permitted',
   'over-authority',
@@ -125,6 +127,9 @@ export interface RecordStep extends ByWorker {
   input?: Json;
   output?: Json;
   error?: Json;
+  cites?: Cited[];
+  /** Of those what the run's conversation holds now. */
+  messages?: readonly Cited[];
 }
 
 export interface SaveWorkerState extends ByWorker {

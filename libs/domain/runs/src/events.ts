@@ -20,11 +20,17 @@ const content = personal('run', z.json());
 const party = z.strictObject({ sub: subject, actFor: z.array(subject) });
 export type Party = z.infer<typeof party>;
 
+/** A message of the run's conversation. Its digest is salted, and tells nothing once the message is gone. */
+const cited = z.strictObject({ messageId: id, digest });
+export type Cited = z.infer<typeof cited>;
+
 const step = {
   stepId: identifier,
   name: label,
   kind: z.enum(['tool', 'model', 'human', 'system']),
   input: content.optional(),
+  /** The messages that it rests on; their texts are never copied. */
+  cites: z.array(cited).optional(),
 };
 
 const signed = {

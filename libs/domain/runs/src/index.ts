@@ -7,7 +7,7 @@ export { runRefusals } from './commands.js';
 export { factsDue } from './facts.js';
 export type { FactReading, RunCommand, RunRefusal, LeaseShown } from './commands.js';
 export { runEvents } from './events.js';
-export type { Party, RunEvent } from './events.js';
+export type { Cited, Party, RunEvent } from './events.js';
 export type { Run, RunState, Approval, Draft, Fact, Step } from './state.js';
 export { foldWorkerState, payloadsCitedBy } from './worker-state.js';
 export type { WorkerState } from './worker-state.js';

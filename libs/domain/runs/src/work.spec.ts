@@ -266,6 +266,29 @@ describe('RecordStep', () => {
       .then({ ...stepFailed, data: { ...stepFailed.data, error: { code: 'refused' } } });
   });
 
+  it('cites messages only as the conversation holds them, and asks for them when nothing else refuses', () => {
+    const message = { messageId: '6f1f2f0e-52b3-4f3a-9a4e-8d2f6d8f7a11', digest: digestOf('m') };
+    const cites = [message];
+    const { conversationId } = given(...startedRun).state().started ?? {};
+    given(...leasedRun)
+      .when({ ...step, cites })
+      .thenRefused('messages-unread', { customerId, conversationId });
+    const other = { ...message, digest: digestOf('n') };
+    given(...leasedRun)
+      .when({ ...step, cites, messages: [other] })
+      .thenRefused('message-unknown', { messages: [message.messageId] });
+    const cited = { ...stepCompleted, data: { ...stepCompleted.data, cites } } as RunEvent;
+    given(...leasedRun)
+      .when({ ...step, cites, messages: [other, message] })
+      .then(cited);
+    given(...leasedRun, cited)
+      .when({ ...step, cites })
+      .then();
+    given(...leasedRun)
+      .when({ ...step, cites, lease: undefined })
+      .thenRefused('lease-required');
+  });
+
   it('P09 keeps a thousand steps of one millisecond in the order of the stream, whatever their names', () => {
     const ids = Array.from({ length: 1000 }, (_, n) => digestOf(n).slice(0, 12));
     let state = given(...leasedRun).state();

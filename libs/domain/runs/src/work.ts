@@ -72,10 +72,30 @@ export function recordStep(command: RecordStep, run: Run): Outcome {
       stepId,
       completedAt: known.at,
     });
-  const step = { stepId, name, kind, input };
+  const unfit = refuseCites(command, run);
+  if (unfit) return unfit;
+  const step = { stepId, name, kind, input, cites: command.cites };
   if (status === 'started') return [happened('StepStarted', { ...step, startedAt: at })];
   if (status === 'completed') return [happened('StepCompleted', { ...step, output, completedAt: at })];
   return [happened('StepFailed', { ...step, error, failedAt: at })];
+}
+
+function refuseCites({ cites = [], messages }: RecordStep, { started }: Run) {
+  if (cites.length === 0) return undefined;
+  const { customerId, conversationId } = started;
+  if (!messages)
+    return refuse<RunRefusal>('messages-unread', 'The messages that are cited have to be looked for first.', {
+      customerId,
+      conversationId,
+    });
+  const unknown = cites.filter(
+    ({ messageId, digest }) =>
+      !messages.some((each) => each.messageId === messageId && each.digest === digest),
+  );
+  if (unknown.length === 0) return undefined;
+  return refuse<RunRefusal>('message-unknown', 'The conversation of the run holds no such messages.', {
+    messages: unknown.map(({ messageId }) => messageId),
+  });
 }
 
 export function saveWorkerState(command: SaveWorkerState, run: Run): Outcome {
