@@ -1,4 +1,13 @@
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ProposedEvent } from './record.js';
@@ -143,6 +152,15 @@ it('reads on where the new file has the events when the folder cannot be synced,
   expect((await new Scavenger(store, 7).run()).events).toBeLessThan(23);
   expect(between).toEqual(expect.arrayContaining(visible()));
   expect(await new Scavenger(store, 7).run()).toEqual({ events: 0, bytes: 0 });
+});
+
+it('does nothing where the log cannot be closed first, and says why', async () => {
+  await fill();
+  const next = join(folder, `segment-${String(store.log.lastSegment + 1).padStart(8, '0')}.log`);
+  mkdirSync(next);
+  await expect(new Scavenger(store, 7).run()).rejects.toThrow('EISDIR');
+  rmdirSync(next);
+  expect((await new Scavenger(store, 7).run()).events).toBe(18);
 });
 
 it('lets others write and read meanwhile', async () => {

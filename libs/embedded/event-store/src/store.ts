@@ -40,7 +40,6 @@ interface Assigned {
 }
 
 const EMPTY = Buffer.alloc(0);
-const NOTHING: Answer = { kind: 'written', revision: -1, position: 0 };
 /** The index keeps positions in 32 bits. */
 const POSITION_LIMIT = 2 ** 32;
 /** An id that no event has: deleting asks the rules like an append that cannot be a re-send. */
@@ -165,20 +164,15 @@ export class EventStore {
     };
   }
 
-  /** Runs `act` when no write is under way, and rejects with what it throws. */
-  async betweenWrites(act: () => void): Promise<void> {
-    let failure: unknown;
-    await this.enqueue(NOTHING, undefined, {
-      durable: () => {
-        try {
-          act();
-        } catch (error) {
-          failure = error;
-        }
-      },
-      failed: () => undefined,
+  /** Runs `act` when no write is under way. Rejects with what it throws, and when a write fails before its turn. */
+  betweenWrites(act: () => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.commits.enqueue({
+        durable: () => resolve(new Promise((done) => done(act()))),
+        answer: () => undefined,
+        failed: reject,
+      });
     });
-    if (failure instanceof Error) throw failure;
   }
 
   /** From now on refuses appends; resolves when those accepted before are answered. */
