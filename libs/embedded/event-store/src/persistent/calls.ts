@@ -101,14 +101,13 @@ export function persistentCalls(groups: PersistentSubscriptions, store: EventSto
       for (const { config } of groups.list(stream)) await readiness(store, config.stream);
       return new persistent.ListResp().setSubscriptionsList(groups.list(stream).map(infoOf));
     }),
-    replayParked: unary((request: InstanceType<typeof persistent.ReplayParkedReq>) => {
+    replayParked: unary(async (request: InstanceType<typeof persistent.ReplayParkedReq>) => {
       const options = optionsOf(request);
       const [stream, name] = [streamOf(options), options.getGroupName()];
-      const group = groups.find(stream, name);
       const stopAt = options.hasStopAt() ? Number(options.getStopAt()) : undefined;
       if (stopAt !== undefined && stopAt < 0)
         throw new CallFailed(persistentFailure('failed', stream, name, 'cannot stop a replay before 0'));
-      group.replay(stopAt);
+      await groups.replay(stream, name, stopAt);
       return new persistent.ReplayParkedResp();
     }),
     restartSubsystem: unary(async (request: InstanceType<typeof shared.Empty>) => {

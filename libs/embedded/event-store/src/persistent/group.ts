@@ -113,7 +113,7 @@ export class Group {
     if (dropped) for (const client of this.clients) client.drop(dropped);
     this.bell.ring();
     await this.running;
-    await Promise.all(this.parking);
+    while (this.parking.size > 0) await Promise.all(this.parking);
     await this.checkpointing;
     await this.checkpoint();
   }
@@ -257,16 +257,19 @@ export class Group {
   /** Until it is durably parked the message is not done with; if the store cannot write, it is tried again. */
   private park(message: Message, reason: string): void {
     const event = (message.event ?? message.link)!;
-    const parking = this.parked
-      .park(event, reason, message.place)
-      .then(
+    this.awaitedAtStop(
+      this.parked.park(event, reason, message.place).then(
         () => this.complete(message),
         () => {
           this.retries.push(message);
           this.bell.ring();
         },
-      )
-      .finally(() => this.parking.delete(parking));
+      ),
+    );
+  }
+
+  private awaitedAtStop(work: Promise<void>): void {
+    const parking = work.finally(() => this.parking.delete(parking));
     this.parking.add(parking);
   }
 
@@ -274,7 +277,7 @@ export class Group {
     if (message.place !== undefined) this.open.delete(message.place);
     this.note(1);
     if (message.parked !== undefined)
-      this.parked.done(message.parked).catch((error: unknown) => this.excuse(error));
+      this.awaitedAtStop(this.parked.done(message.parked).catch((error: unknown) => this.excuse(error)));
   }
 
   /** Section 6.4: at the upper bound at once, else after a time if the lower bound is reached by then. */

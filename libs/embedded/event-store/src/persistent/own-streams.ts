@@ -92,6 +92,11 @@ export class ParkedStream {
     return Math.max(0, this.last + 1 - Math.max(this.next, this.until));
   }
 
+  /** The end of a replay that is under way. */
+  get replaying(): number | undefined {
+    return this.next < this.until || this.open.size > 0 ? this.until : undefined;
+  }
+
   private get last(): number {
     return readable(this.store, this.name)?.lastRevision ?? -1;
   }
@@ -102,7 +107,7 @@ export class ParkedStream {
 
   /** Begins a replay of the entries below `stopAt`, unless one is under way. */
   replay(stopAt: number | undefined): void {
-    if (this.next < this.until || this.open.size > 0) return;
+    if (this.replaying !== undefined) return;
     this.next = Math.max(this.next, this.firstVisible);
     this.until = Math.min(stopAt ?? Infinity, this.last + 1);
   }

@@ -83,6 +83,17 @@ const given = async (client: GroupClient, count: number): Promise<number[]> => {
   return [...client.inFlight].map(({ event }) => event!.revision);
 };
 
+async function parkAll(client: GroupClient): Promise<void> {
+  const group = groups.find('work', 'g');
+  group.nack(
+    client,
+    [...client.inFlight].map(({ key }) => key),
+    'park',
+    'no use',
+  );
+  while (group.isBusy) await turn();
+}
+
 describe('while the checkpoint of an ended group is being written', () => {
   /** Resolves when that write begins; the write waits for `release`. */
   function held(): { begun: Promise<void>; release: () => void } {
@@ -120,6 +131,40 @@ describe('while the checkpoint of an ended group is being written', () => {
     release();
     await Promise.all([changed, connected]);
     expect(await given(again, 2)).toEqual([1, 2]);
+  });
+
+  it.each(changes)('what was parked is replayed, if that is asked during %s', async (_name, change) => {
+    await groups.create(WANTED);
+    const first = await connect();
+    await given(first, 3);
+    await parkAll(first);
+    const { begun, release } = held();
+    const changed = change();
+    await begun;
+    const replayed = groups.replay('work', 'g', undefined);
+    await turn();
+    release();
+    await Promise.all([changed, replayed]);
+    expect(await given(await connect(), 3)).toEqual([0, 1, 2]);
+  });
+
+  it.each(changes)('a replay under way goes on after %s', async (_name, change) => {
+    await groups.create(WANTED);
+    const first = await connect();
+    await given(first, 3);
+    await parkAll(first);
+    await groups.replay('work', 'g', 2);
+    expect(await given(first, 2)).toEqual([0, 1]);
+    await change();
+    const again = await connect();
+    expect(await given(again, 2)).toEqual([0, 1]);
+    groups.find('work', 'g').ack(
+      again,
+      [...again.inFlight].map(({ key }) => key),
+    );
+    while (groups.find('work', 'g').isBusy) await turn();
+    expect(groups.find('work', 'g').parked.count).toBe(1);
+    expect(again.inFlight.size).toBe(0);
   });
 
   it('a client that comes back during a deletion is told that there is no such group', async () => {

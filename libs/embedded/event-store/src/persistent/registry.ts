@@ -55,8 +55,7 @@ export class PersistentSubscriptions {
       const { filter } = old.config;
       const config = { ...wanted, begin: await this.beginOf(stream, wanted.startFrom), filter };
       await this.save(this.configs.map((one) => (one === old.config ? config : one)));
-      await this.end(old);
-      this.begin(config);
+      await this.renew(old, config);
     });
   }
 
@@ -75,8 +74,7 @@ export class PersistentSubscriptions {
   restart(): Promise<void> {
     return this.change(async () => {
       for (const group of [...this.groups.values()]) {
-        await this.end(group);
-        this.begin(group.config);
+        await this.renew(group, group.config);
       }
     });
   }
@@ -89,6 +87,12 @@ export class PersistentSubscriptions {
     if (found.isFull) throw new CallFailed(maximumSubscribersReached(stream, group));
     found.join(client());
     return found;
+  }
+
+  /** Waits like `connect`: a group that is about to end would forget it. Throws the failure `does-not-exist`. */
+  async replay(stream: string, group: string, stopAt: number | undefined): Promise<void> {
+    await this.settled();
+    this.find(stream, group).replay(stopAt);
   }
 
   /** Throws the failure `does-not-exist`. */
@@ -117,9 +121,19 @@ export class PersistentSubscriptions {
     return [...this.groups.values()].map(({ config }) => config);
   }
 
-  private begin(config: GroupConfig): void {
+  private begin(config: GroupConfig): Group {
+    const group = new Group(this.store, config);
     this.streams.add(config.stream);
-    this.groups.set(keyOf(config.stream, config.group), new Group(this.store, config));
+    this.groups.set(keyOf(config.stream, config.group), group);
+    return group;
+  }
+
+  /** A replay that the old group had not finished begins again with what is still parked. */
+  private async renew(old: Group, config: GroupConfig): Promise<void> {
+    await this.end(old);
+    const renewed = this.begin(config);
+    const { replaying } = old.parked;
+    if (replaying !== undefined) renewed.replay(replaying);
   }
 
   private end(group: Group): Promise<void> {
