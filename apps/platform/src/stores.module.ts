@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { type DynamicModule, Global, Injectable, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Conversations } from '#libs/conversations';
-import { EventStore } from '#libs/event-store';
+import { type Appends, EventStore } from '#libs/event-store';
 import { Leases } from '#libs/leases';
 import { Payloads } from '#libs/payloads';
 import { type Credentials, type Notice, ReadModels } from '#libs/projecting';
@@ -40,28 +40,37 @@ class ClosingStores implements OnApplicationShutdown {
   }
 }
 
+/** What is otherwise than by default. */
+interface Otherwise {
+  readonly clock?: Clock;
+  /** What appends, where it is not this thread. */
+  readonly appending?: (url: string) => Appends;
+}
+
 /** The stores of the process, its settings, its log, its metrics and its clock, each by its class. */
 @Global()
 @Module({})
 export class StoresModule {
   /** @throws Error at start-up when a store's address is missing, or the key folder cannot be opened. */
-  static with(config: Config, log: Log, clock = new Clock()): DynamicModule {
+  static with(config: Config, log: Log, { clock = new Clock(), appending }: Otherwise = {}): DynamicModule {
     const given = [
       { provide: Config, useValue: config },
       { provide: Log, useValue: log },
       { provide: Clock, useValue: clock },
       Metrics,
       RunningProjections,
+      ...connected(appending),
+      Rechecks,
     ];
     return {
       module: StoresModule,
-      providers: [...given, ...connected, Rechecks, ClosingStores],
-      exports: [...given, ...connected, Rechecks],
+      providers: [...given, ClosingStores],
+      exports: given,
     };
   }
 }
 
-const connected = [
+const connected = (appending: Otherwise['appending']) => [
   {
     provide: Vault,
     inject: [Config],
@@ -100,6 +109,7 @@ const connected = [
     useFactory: (config: Config, vault: Vault, snapshots: MongoSnapshots, payloads: Payloads, log: Log) =>
       EventStore.connect({
         url: eventStoreUrl(config),
+        appends: appending?.(eventStoreUrl(config)),
         vault,
         snapshots,
         payloads,

@@ -19,7 +19,7 @@ describe('the reactor', () => {
   beforeAll(async () => {
     stores = await TestStores.start();
     const config = Config.from({ ...stores.environment, LOG_LEVEL: 'silent' });
-    const imports = [StoresModule.with(config, createLog(config), new Afternoon()), ReactorModule];
+    const imports = [StoresModule.with(config, createLog(config), { clock: new Afternoon() }), ReactorModule];
     app = await Test.createTestingModule({ imports }).compile();
     await app.init();
   });

@@ -1,29 +1,18 @@
-import { setDefaultHighWaterMark } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   type AllStreamResolvedEvent,
   type AllStreamSubscription,
   BACKWARDS,
   END,
-  EventStoreDBClient,
-  NO_STREAM,
   START,
   StreamNotFoundError,
   eventTypeFilter,
   streamNameFilter,
 } from '@eventstore/db-client';
+import { Client } from './client.js';
 import type { StoredEvent } from './envelope.js';
 import { StoreUnavailable } from './errors.js';
-import { Slots } from './slots.js';
-import {
-  Interrupted,
-  NoAnswer,
-  type StoredEventBody,
-  appendFailure,
-  proposed,
-  readFailure,
-  storedEvent,
-} from './translate.js';
+import { Interrupted, readFailure, storedEvent } from './translate.js';
 
 /** What is heard: the streams whose names begin with `prefix`, and of them only events of `types`, where given. */
 export interface Heard {
@@ -37,73 +26,18 @@ export type Delivery =
   | { readonly kind: 'position'; readonly position: bigint }
   | { readonly kind: 'caught-up' };
 
-const ANSWER_MS = 4000;
-
-/** What the store has beyond its deadline for the answer to arrive. */
-const GRACE_MS = 500;
-const KEEP_ALIVE_MS = { every: 10_000, answered: 5000 };
-
-/**
- * Appends handed to the client at once. The client writes them to one gRPC stream; those that wait for room in its
- * buffer are rejected, when the stream breaks, as promises nobody holds, which ends a Node process. So the buffer
- * has room for one more than that. What is appended together costs less: one flush of the store, one write of the
- * socket.
- */
-const APPENDS_AT_ONCE = 63;
-
-/** One append is one message of the batch stream, whatever its size. */
-const ONE_MESSAGE = 64 * 1024 * 1024;
-
 /** Pauses before a read that was interrupted is tried again. */
 const READ_AGAIN_MS = [10, 50, 150];
 
 /**
- * The one connection of a process to EventStoreDB, and the one place that knows its client and its errors.
- *
- * The client makes a new channel by itself after the store was unavailable (protocol 1.6). It has no timer of its
- * own for batch appends, reads and the feature list: here each has one, and when it expires the client is replaced,
- * since whatever else waits on that channel waits in vain. Its table of pending appends is one for the process
- * (2.5), so a process should have one connection.
+ * Reads and subscriptions through one client, and with `Appends` the one place that knows the client and its errors.
  */
 export class Connection {
-  private client: Promise<EventStoreDBClient>;
-  private readonly slots = new Slots(APPENDS_AT_ONCE);
-  private closed = false;
-  private clients = 0;
+  private readonly client: Client;
 
-  /** @param answerMs within which the store answers an append, and every next event of a read, before it counts as gone. */
-  constructor(
-    private readonly url: string,
-    private readonly answerMs = ANSWER_MS,
-  ) {
-    // The client gives no setting for it: a stream of objects takes what the process takes by default (16).
-    setDefaultHighWaterMark(true, APPENDS_AT_ONCE + 1);
-    this.client = Promise.resolve(this.newClient());
-  }
-
-  /**
-   * Appends after the revision that was read (-1: the stream must not exist), and gives the position of the last
-   * event once the store has it on disk. All or nothing.
-   *
-   * @throws LostRace, UncertainAppend, StoreUnavailable (nothing was sent), or an Error for what the store refuses.
-   */
-  async append(stream: string, events: readonly StoredEventBody[], after: bigint): Promise<bigint> {
-    const expectedRevision = after < 0n ? NO_STREAM : after;
-    return this.slots.use(async () => {
-      const client = await this.client;
-      const sent = client.appendToStream(stream, events.map(proposed), {
-        expectedRevision,
-        deadline: this.answerMs,
-        batchAppendSize: ONE_MESSAGE,
-      });
-      try {
-        const { position } = await this.inTime(client, sent);
-        if (!position) throw new Error('the event store tells no positions: it is older than version 22.6');
-        return position.commit;
-      } catch (error) {
-        throw appendFailure(error, stream);
-      }
-    });
+  /** @param answerMs within which the store answers, also with every next event of a read, before it counts as gone. */
+  constructor(url: string, answerMs?: number) {
+    this.client = new Client(url, answerMs);
   }
 
   /**
@@ -144,7 +78,7 @@ export class Connection {
     from: bigint,
     to?: bigint,
   ): AsyncGenerator<StoredEvent, void, void> {
-    const before = this.client;
+    const before = this.client.current;
     const client = await before;
     const maxCount = to === undefined ? Number.MAX_SAFE_INTEGER : Number(to - from + 1n);
     if (maxCount <= 0) return;
@@ -155,7 +89,7 @@ export class Connection {
       if (!waiting) return void timer.refresh();
       stalled = true;
       reading.destroy(new StoreUnavailable('the event store stopped answering a read'));
-    }, this.answerMs);
+    }, this.client.answerMs);
     try {
       for await (const { event } of reading) {
         waiting = false;
@@ -163,19 +97,19 @@ export class Connection {
         waiting = true;
         timer.refresh();
       }
-      this.mustBe(before);
+      if (!this.client.uses(before)) throw new Interrupted('the connection was closed during a read');
     } catch (error) {
       if (error instanceof StreamNotFoundError) return;
       throw readFailure(error, stream);
     } finally {
       clearTimeout(timer);
       if (!reading.readableEnded) await reading.cancel();
-      if (stalled) await this.replace(client);
+      if (stalled) await this.client.replace(client);
     }
   }
 
   private async headOnce(): Promise<bigint> {
-    const before = this.client;
+    const before = this.client.current;
     const client = await before;
     const reading = client
       .readAll({ direction: BACKWARDS, fromPosition: END, maxCount: 1 })
@@ -186,7 +120,7 @@ export class Connection {
       return position;
     };
     try {
-      return await this.inTime(client, last());
+      return await this.client.inTime(client, last());
     } catch (error) {
       throw readFailure(error);
     } finally {
@@ -205,7 +139,7 @@ export class Connection {
     window: number,
     signal: AbortSignal,
   ): AsyncGenerator<Delivery, void, void> {
-    const client = await this.client;
+    const client = await this.client.current;
     const told = {
       maxSearchWindow: window,
       checkpointInterval: 1,
@@ -237,48 +171,8 @@ export class Connection {
     }
   }
 
-  async close(): Promise<void> {
-    this.closed = true;
-    await (await this.client).dispose();
-  }
-
-  /** A read that is cut short because its client is disposed of looks like one that ended. */
-  private mustBe(client: Promise<EventStoreDBClient>): void {
-    if (this.client !== client || this.closed)
-      throw new Interrupted('the connection was closed during a read');
-  }
-
-  /** What the client promised, or a `DeadlineExceededError`'s equal; then nobody uses that client again. */
-  private async inTime<Result>(client: EventStoreDBClient, promised: Promise<Result>): Promise<Result> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new NoAnswer()), this.answerMs + GRACE_MS);
-    });
-    try {
-      return await Promise.race([promised, late]);
-    } catch (error) {
-      if (error instanceof NoAnswer) await this.replace(client);
-      throw error;
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  /** The old client is disposed of before the new one is used: they share the table of pending appends. */
-  private async replace(client: EventStoreDBClient): Promise<void> {
-    const current = await this.client;
-    if (current !== client || this.closed) return;
-    this.client = client.dispose().then(() => this.newClient());
-    await this.client;
-  }
-
-  /** Channels of equal settings share a TCP connection: each client's differ by a millisecond, so it has its own. */
-  private newClient(): EventStoreDBClient {
-    const [base = '', query = ''] = this.url.split('?');
-    const options = new URLSearchParams(query);
-    options.set('keepAliveInterval', String(KEEP_ALIVE_MS.every));
-    options.set('keepAliveTimeout', String(KEEP_ALIVE_MS.answered + this.clients++));
-    return EventStoreDBClient.connectionString(`${base}?${options.toString()}`);
+  close(): Promise<void> {
+    return this.client.close();
   }
 }
 

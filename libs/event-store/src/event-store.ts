@@ -1,5 +1,6 @@
 import type { DomainEvent } from '#libs/decider';
 import type { Vault } from '#libs/vault';
+import { type Appends, ClientAppends } from './appends.js';
 import { Connection, type Delivery } from './connection.js';
 import { type StoredEvent, streamName } from './envelope.js';
 import { Folds, type Notice } from './folds.js';
@@ -22,6 +23,8 @@ export interface EventStoreOptions {
   readonly cachedStreams?: number;
   /** Within which the store answers, in milliseconds (4,000), before it counts as unavailable. */
   readonly answerMs?: number;
+  /** What appends, where it is not a client of this thread's own. Closed with the store. */
+  readonly appends?: Appends;
   readonly onNotice?: Notice;
 }
 
@@ -32,7 +35,7 @@ export interface FoldedStream<State> {
   readonly position: bigint;
 }
 
-/** The streams of an installation. One for a process: see `Connection`. */
+/** The streams of an installation. One for a thread: see `ClientAppends`. */
 export class EventStore {
   private readonly lanes = new Lanes();
   private readonly folds: Folds;
@@ -40,8 +43,9 @@ export class EventStore {
 
   private constructor(
     private readonly connection: Connection,
+    private readonly appends: Appends,
     private readonly options: Required<
-      Omit<EventStoreOptions, 'snapshots' | 'payloads' | 'url' | 'answerMs'>
+      Omit<EventStoreOptions, 'snapshots' | 'payloads' | 'url' | 'answerMs' | 'appends'>
     > &
       Pick<EventStoreOptions, 'payloads'>,
     snapshots: Snapshots | undefined,
@@ -50,9 +54,10 @@ export class EventStore {
   }
 
   /** Ready to use; the store itself may come up later. */
-  static async connect({ url, snapshots, answerMs, ...options }: EventStoreOptions): Promise<EventStore> {
+  static async connect(given: EventStoreOptions): Promise<EventStore> {
+    const { url, snapshots, answerMs, appends = new ClientAppends(url, answerMs), ...options } = given;
     const defaults = { maxAppendBytes: 1024 * 1024, cachedStreams: 10_000, onNotice: () => undefined };
-    return new EventStore(new Connection(url, answerMs), { ...defaults, ...options }, snapshots);
+    return new EventStore(new Connection(url, answerMs), appends, { ...defaults, ...options }, snapshots);
   }
 
   /** Handles a command: see `handleCommand`. */
@@ -60,8 +65,8 @@ export class EventStore {
     kind: StreamKind<State, Command, Event>,
     call: CommandCall<State, Command, Answer>,
   ): Promise<Handled<Answer>> {
-    const { connection, folds, lanes } = this;
-    return handleCommand({ connection, folds, lanes, ...this.options }, kind, call);
+    const { appends, folds, lanes } = this;
+    return handleCommand({ appends, folds, lanes, ...this.options }, kind, call);
   }
 
   /**
@@ -133,6 +138,6 @@ export class EventStore {
     this.closing.abort();
     await this.lanes.idle();
     await this.folds.settle();
-    await this.connection.close();
+    await Promise.all([this.appends.close(), this.connection.close()]);
   }
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type DomainEvent, isRefusal } from '#libs/decider';
 import type { Vault } from '#libs/vault';
-import type { Connection } from './connection.js';
+import type { Appends } from './appends.js';
 import { streamName } from './envelope.js';
 import {
   ConcurrentChange,
@@ -54,7 +54,7 @@ export interface Handled<Answer> {
 }
 
 export interface CommandParts {
-  readonly connection: Connection;
+  readonly appends: Appends;
   readonly vault: Vault;
   readonly folds: Folds;
   readonly lanes: Lanes;
@@ -162,7 +162,7 @@ async function repetition<State, Command, Event extends DomainEvent>(
 
 /** Seals, chains and appends at the fold's revision; the fold goes on only when the store says it is on disk. */
 async function append<State, Command, Event extends DomainEvent>(
-  { connection, vault, folds, maxAppendBytes }: CommandParts,
+  { appends, vault, folds, maxAppendBytes }: CommandParts,
   kind: StreamKind<State, Command, Event>,
   { context }: CommandCall<State, Command, unknown>,
   fold: Fold<State>,
@@ -172,7 +172,7 @@ async function append<State, Command, Event extends DomainEvent>(
   checkSize(prepared, maxAppendBytes);
   try {
     const stored = prepared.map((each) => each.stored);
-    const position = await connection.append(fold.stream, stored, fold.revision);
+    const position = await appends.append(fold.stream, stored, fold.revision);
     folds.advance(kind, fold, prepared, position);
     return 'appended';
   } catch (error) {

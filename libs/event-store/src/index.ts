@@ -1,5 +1,7 @@
 export { EventStore } from './event-store.js';
 export type { EventStoreOptions, FoldedStream } from './event-store.js';
+export type { Appends } from './appends.js';
+export { appendingThread } from './appends-elsewhere.js';
 export type { CommandCall, Handled } from './handle-command.js';
 export type { CommandContext } from './prepare.js';
 export type { Delivery } from './connection.js';

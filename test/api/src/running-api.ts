@@ -76,7 +76,7 @@ export class RunningApi {
       createHttpApp(
         {
           module: Root,
-          imports: [StoresModule.with(config, log, clock), ApiModule, ProjectorModule, ...more],
+          imports: [StoresModule.with(config, log, { clock }), ApiModule, ProjectorModule, ...more],
         },
         { log, ...(patience && { patience }) },
       );
