@@ -192,7 +192,8 @@ export class ProjectionRunner<Doc> {
     let commit = Promise.resolve();
     try {
       for (;;) {
-        await Promise.race([commit.then(() => this.rest(stop)), buffer.full]);
+        await Promise.race([commit, buffer.full]);
+        await this.rest(stop, buffer.full);
         const intake = await buffer.take();
         if (!intake || stop.aborted) break;
         const batch = await this.fold(intake);
@@ -221,17 +222,19 @@ export class ProjectionRunner<Doc> {
       .finally(() => (this.looking = undefined));
   }
 
-  private async rest(stop: AbortSignal): Promise<void> {
+  private async rest(stop: AbortSignal, full: Promise<void>): Promise<void> {
     const left = this.restUntil - performance.now();
     if (left <= 0 || this.waiters.size > 0 || stop.aborted) return;
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(() => this.endRest(), left);
-      this.endRest = () => {
+      const end = (): void => {
         clearTimeout(timer);
-        stop.removeEventListener('abort', this.endRest);
+        stop.removeEventListener('abort', end);
         resolve();
       };
-      stop.addEventListener('abort', this.endRest);
+      const timer = setTimeout(end, left);
+      stop.addEventListener('abort', end);
+      this.endRest = end;
+      void full.then(end);
     });
   }
 
