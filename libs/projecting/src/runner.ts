@@ -31,13 +31,13 @@ const LONGEST_BACKOFF_MS = 5_000;
 const LONGEST_DRAIN_MS = 5_000;
 const CACHED_VIEWS = 500;
 /** How long a projection rests for the time that a commit took, and at most. */
-const REST_FOR_WORK = 3;
-const LONGEST_REST_MS = 100;
+const REST_FOR_WORK = 4;
+const LONGEST_REST_MS = 200;
 
 /**
  * Keeps one projection's read model up to date: one lane, in log order.
  *
- * What arrives while a batch commits, and in a rest of three times that time, is the next batch: under load many events
+ * What arrives while a batch commits, and in a rest of four times that time, is the next batch: under load many events
  * share a document and a commit, and commands have the machine. A full batch, and whoever waits for a position, end
  * the rest; after a pause in the log there is none. Documents, position and dead letters of a
  * batch stand or fall together, so a stop at any moment, a kill or a second delivery changes nothing. Whatever fails
