@@ -62,13 +62,13 @@ describe('reading the register', () => {
       false,
       true,
     ]);
-    await register({ sub: 'sam', roles: ['supervisor'] });
+    await register({ sub: 'sue', roles: ['supervisor'] });
     expect(await queries.hasSupervisor(tenant)).toBe(true);
-    await register({ sub: 'sam', roles: ['supervisor'], active: false });
+    await register({ sub: 'sue', roles: ['supervisor'], active: false });
     expect(await queries.hasSupervisor(tenant)).toBe(false);
     const { items } = await queries.list(tenant, { limit: 10 });
     expect(items.map(({ sub, active, revision }) => [sub, active, revision])).toEqual([
-      ['sam', false, '1'],
+      ['sue', false, '1'],
       ['dana', true, '0'],
     ]);
     await runner.stop();
