@@ -25,5 +25,5 @@ export default {
     '^canonicalize$': '<rootDir>/node_modules/canonicalize/lib/canonicalize.js',
   },
   maxWorkers: 2,
-  testTimeout: 60_000,
+  testTimeout: 20_000,
 };
