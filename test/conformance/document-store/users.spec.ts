@@ -68,6 +68,22 @@ embedded('users', () => {
     expect(await admin.db('profiles').listCollections().toArray()).toEqual([]);
   });
 
+  it('learn nothing of another database by asking how it would answer', async () => {
+    const admin = await as('admin', 'secret-admin', 'admin');
+    await admin.db('profiles').collection<{ _id: string }>('a').insertOne({ _id: 'secret' });
+    const claims = (await as('claims-reader', 'secret-r')).db('claims');
+    const inner = (database: string) => ({
+      explain: { find: 'a', filter: { _id: 'secret' }, $db: database },
+    });
+    await expect(claims.command(inner('profiles'))).rejects.toMatchObject({
+      code: 73,
+      errmsg: 'Mismatched $db in explain command. Expected claims but got profiles',
+    });
+    expect(await claims.command(inner('claims'))).toMatchObject({
+      queryPlanner: { namespace: 'claims.a', winningPlan: { stage: 'EOF' } },
+    });
+  });
+
   it('are asked for their password, and nobody comes in without', async () => {
     const refusal = { code: 18, codeName: 'AuthenticationFailed' };
     await expect(as('claims-writer', 'wrong')).rejects.toMatchObject(refusal);

@@ -1,7 +1,7 @@
 import { StoreError, notSupported } from '../errors.js';
 import { Raw, type PlainDocument } from '../bson/encode.js';
 import * as options from '../bson/options.js';
-import { field, fieldsOf, type Value } from '../bson/values.js';
+import { fieldsOf, type Value } from '../bson/values.js';
 import type { Engine, Reply, Request } from '../engine.js';
 import { leading, stageOperand } from '../query/aggregate.js';
 import { findBy, type FindOptions } from '../query/find.js';
@@ -144,13 +144,20 @@ async function measured(
   };
 }
 
+/** The user was let into the database of the explain: no other may be named inside. */
+function checkDatabase(inner: Value, database: string): void {
+  const named = options.text(inner, '$db') ?? database;
+  if (named !== database)
+    throw new StoreError(73, `Mismatched $db in explain command. Expected ${database} but got ${named}`);
+}
+
 async function explain(engine: Engine, request: Request): Promise<Reply> {
   const inner = options.document(request.command, 'explain');
   const name = inner && fieldsOf(inner)[0]?.name;
   if (!inner || !name) throw notSupported('explain of nothing');
   const verbosity = options.text(request.command, 'verbosity') ?? 'allPlansExecution';
-  const database = field(inner, '$db') ? (options.text(inner, '$db') ?? request.database) : request.database;
-  return explained(engine, { ...request, command: inner, name, database }, verbosity);
+  checkDatabase(inner, request.database);
+  return explained(engine, { ...request, command: inner, name }, verbosity);
 }
 
 export const explainCommands: Readonly<Record<string, Command>> = {
