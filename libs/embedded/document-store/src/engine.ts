@@ -1,10 +1,10 @@
 import { StoreError, writeConflict } from './errors.js';
 import type { PlainDocument } from './bson/encode.js';
 import type { Value } from './bson/values.js';
-import { Catalogue, type Collection, type Index } from './storage/catalogue.js';
+import { Catalogue, type Collection } from './storage/catalogue.js';
 import { Cursors } from './storage/cursors.js';
 import { expiryBatch, removeOlder } from './storage/expiry.js';
-import { Layer, type View } from './storage/layers.js';
+import { Layer, type Table, type View } from './storage/layers.js';
 import { Locks, Sessions, Transaction, type Session } from './storage/sessions.js';
 import { Storage } from './storage/storage.js';
 import { Unit } from './storage/unit.js';
@@ -86,8 +86,7 @@ export class Engine {
     this.cursors.expire(now);
     for (const collection of this.catalogue.all())
       for (const index of collection.indexes)
-        if (index.expireAfterSeconds !== undefined)
-          await this.removeExpired(collection, index, now - index.expireAfterSeconds * 1_000);
+        if (index.expireAfterSeconds !== undefined) await this.removeExpired(collection, index.table, now);
     if (now - this.sweptAt < 600_000) return;
     this.sweptAt = now;
     const old = this.sessions.sweep(this.storage.latest, now);
@@ -96,12 +95,15 @@ export class Engine {
     await this.storage.durable();
   }
 
-  private async removeExpired(collection: Collection, index: Index, before: number): Promise<void> {
-    const isThere = (): boolean => this.catalogue.get(collection.namespace) === collection;
+  /** Batch by batch, each by what the index is by then: between two it may be changed, dropped or renamed away. */
+  private async removeExpired(collection: Collection, table: Table, now: number): Promise<void> {
     const remove = function* (this: Engine): Work<number> {
-      if (!isThere()) return 0;
+      const isThere = this.catalogue.get(collection.namespace) === collection;
+      const index = isThere ? collection.indexes.find((known) => known.table === table) : undefined;
+      if (index?.expireAfterSeconds === undefined) return 0;
+      const before = new Date(now - index.expireAfterSeconds * 1_000);
       const unit = new Unit(this.storage.latest, this.catalogue, this.locks.claim);
-      const removed = yield* removeOlder(unit, collection, index, new Date(before));
+      const removed = yield* removeOlder(unit, collection, index, before);
       this.storage.merge(unit.layer);
       return removed;
     }.bind(this);

@@ -22,7 +22,9 @@ afterEach(async () => {
 const peer: Peer = { address: '127.0.0.1', port: 1, transactions: new Set() };
 
 async function command(document: Document): Promise<Document> {
-  const bytes = Buffer.from(serialize({ ...document, $db: 'test' }, { ignoreUndefined: true }));
+  const bytes = Buffer.from(
+    serialize({ ...document, $db: document['$db'] ?? 'test' }, { ignoreUndefined: true }),
+  );
   const reply = await dispatch(engine, peer, documentValue(bytes));
   return deserialize(Buffer.isBuffer(reply) ? reply : encodePlain(reply));
 }
@@ -119,6 +121,23 @@ describe('a TTL index', () => {
     await command({ insert: 'c', documents });
     await engine.expire(at(1).getTime());
     expect(await ids({})).toEqual([2]);
+  });
+
+  describe('changed between two batches of its walk', () => {
+    const change = { collMod: 'c', index: { name: 'i', expireAfterSeconds: 3_600 } };
+    it.each([
+      ['to keep longer', change],
+      ['away', { dropIndexes: 'c', index: 'i' }],
+      ['together with its collection', { renameCollection: 'test.c', to: 'test.d', $db: 'admin' }],
+    ])('%s removes nothing more', async (_, second) => {
+      await command(createIndex({ at: 1 }, { expireAfterSeconds: 0 }));
+      const documents = Array.from({ length: 700 }, (_, _id) => ({ _id, at: at(0) }));
+      await command({ insert: 'c', documents });
+      const expired = engine.expire(at(1).getTime());
+      expect(await command(second)).toMatchObject({ ok: 1 });
+      await expired;
+      expect(engine.expired).toBe(500);
+    });
   });
 
   it('is of one field, not _id, and is listed with its time', async () => {
