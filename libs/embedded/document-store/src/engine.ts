@@ -8,7 +8,7 @@ import { Layer, type Table, type View } from './storage/layers.js';
 import { Locks, Sessions, Transaction, type Session } from './storage/sessions.js';
 import { Storage } from './storage/storage.js';
 import { Unit } from './storage/unit.js';
-import { Users } from './storage/users.js';
+import { Users, type User } from './storage/users.js';
 import type { Conversation } from './commands/scram.js';
 import { atOnce, run, Writer, type Work } from './work.js';
 
@@ -193,6 +193,12 @@ export class Engine {
     );
     await this.storage.durable();
     return result;
+  }
+
+  /** A change of the users the body answers: counts once it is on disk, for open connections too. */
+  async defineUsers(body: (layer: Layer) => readonly User[]): Promise<void> {
+    const changed = await this.define((layer) => atOnce(() => body(layer)));
+    changed.forEach((user) => this.users.settle(user));
   }
 
   private closing = false;

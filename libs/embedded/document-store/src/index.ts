@@ -3,7 +3,6 @@ import { setName } from './commands/handshake.js';
 import { claimFolder } from './folder.js';
 import { listen, type TlsOptions } from './server.js';
 import { credentialOf, type Role } from './storage/users.js';
-import { atOnce } from './work.js';
 
 export { FolderInUse, ForeignFolder } from './folder.js';
 export { promisedPage } from './promised.js';
@@ -97,5 +96,8 @@ async function ensureUsers(engine: Engine, wanted: readonly UserWanted[]): Promi
   );
   const changed = users.flat();
   if (changed.length === 0) return;
-  await engine.define((layer) => atOnce(() => changed.forEach((user) => engine.users.put(user, layer))));
+  await engine.defineUsers((layer) => {
+    changed.forEach((user) => engine.users.put(user, layer));
+    return changed;
+  });
 }

@@ -4,7 +4,6 @@ import * as options from '../bson/options.js';
 import { BsonType, fieldsOf, textOf, type Value } from '../bson/values.js';
 import type { Engine, Peer, Reply, Request } from '../engine.js';
 import { credentialOf, type Role, type User } from '../storage/users.js';
-import { atOnce } from '../work.js';
 import type { Command } from './dispatch.js';
 
 /** What a command wants of the database it is sent to; `session` wants a user, `root` one with that role. */
@@ -63,13 +62,13 @@ function userNamed({ users }: Engine, { command, name, database }: Request): Use
   return user;
 }
 
-const put = (engine: Engine, user: User): Promise<Reply> =>
-  engine.define((layer) =>
-    atOnce((): Reply => {
-      engine.users.put(user, layer);
-      return { ok: 1 };
-    }),
-  );
+async function put(engine: Engine, user: User): Promise<Reply> {
+  await engine.defineUsers((layer) => {
+    engine.users.put(user, layer);
+    return [user];
+  });
+  return { ok: 1 };
+}
 
 async function createUser(engine: Engine, request: Request): Promise<Reply> {
   const { command, name: field, database } = request;
@@ -109,14 +108,13 @@ function grant(change: (roles: readonly Role[], given: readonly Role[]) => Role[
 
 const same = (a: Role, b: Role): boolean => a.role === b.role && a.db === b.db;
 
-function dropUser(engine: Engine, request: Request): Promise<Reply> {
+async function dropUser(engine: Engine, request: Request): Promise<Reply> {
   const user = userNamed(engine, request);
-  return engine.define((layer) =>
-    atOnce((): Reply => {
-      engine.users.remove(user, layer);
-      return { ok: 1 };
-    }),
-  );
+  await engine.defineUsers((layer) => {
+    engine.users.remove(user, layer);
+    return [user];
+  });
+  return { ok: 1 };
 }
 
 /** `{usersInfo: 1}` for all of a database, or by name. Credentials are never shown. */

@@ -56,12 +56,16 @@ const keyOf = (db: string, name: string): Buffer => Buffer.from(`${db}.${name}`)
 const everyUser = { from: Buffer.alloc(0), to: Buffer.alloc(8, 0xff) };
 const maximumUsers = 1_000;
 
-/** Users by database and name, all in memory. A change counts at once and reaches the file in the layer it was given. */
+/**
+ * Users by database and name. Who may do what is answered from memory, which holds what is on disk and nothing else. A
+ * change is judged against the newest state, reaches the file in the layer it was given, and counts from `settle` on:
+ * one whose commit failed never counts.
+ */
 export class Users {
   private readonly table: Table;
   private readonly known = new Map<string, User>();
 
-  constructor(storage: Storage) {
+  constructor(private readonly storage: Storage) {
     this.table = storage.table('users');
     for (const { value } of storage.latest.read(this.table, everyUser, maximumUsers + 1).entries) {
       const user = decode(documentValue(value));
@@ -83,16 +87,37 @@ export class Users {
   }
 
   put(user: User, layer: Layer): void {
-    if (this.known.size >= maximumUsers && !this.get(user.db, user.name))
+    const key = keyOf(user.db, user.name);
+    if (!layer.over(this.storage.latest).get(this.table, key) && this.count(layer) >= maximumUsers)
       throw new StoreError(2, `more than ${maximumUsers} users`);
     user.roles.forEach(checkRole);
-    this.known.set(`${user.db}.${user.name}`, user);
-    layer.set(this.table, keyOf(user.db, user.name), encodePlain(encode(user)));
+    layer.set(this.table, key, encodePlain(encode(user)));
   }
 
   remove(user: User, layer: Layer): void {
-    this.known.delete(`${user.db}.${user.name}`);
     layer.set(this.table, keyOf(user.db, user.name), undefined);
+  }
+
+  /** Takes the user as it is on disk; to be called once the commit of a change is. */
+  settle({ db, name }: User): void {
+    const snapshot = this.storage.snapshot();
+    const stored = snapshot.get(this.table, keyOf(db, name));
+    snapshot.release();
+    if (stored) this.known.set(`${db}.${name}`, decode(documentValue(stored)));
+    else this.known.delete(`${db}.${name}`);
+  }
+
+  /** Users by the newest state with the changes of the layer. */
+  private count(layer: Layer): number {
+    const view = layer.over(this.storage.latest);
+    let count = 0;
+    let after: Buffer | undefined;
+    do {
+      const piece = view.read(this.table, { ...everyUser, ...(after ? { after } : {}) }, maximumUsers);
+      count += piece.entries.length;
+      after = piece.next;
+    } while (after);
+    return count;
   }
 }
 

@@ -1,0 +1,82 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { serialize, type Document } from 'bson';
+import { documentValue } from '../bson/values.js';
+import { dispatch } from '../commands/dispatch.js';
+import { Engine, type Peer, type Reply } from '../engine.js';
+
+let engine: Engine;
+let folder: string;
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'waymark-users-'));
+  engine = await Engine.open(folder, (notice) => process.stderr.write(`${notice}\n`));
+});
+afterEach(async () => {
+  jest.restoreAllMocks();
+  await engine.close();
+  rmSync(folder, { recursive: true });
+});
+
+const stranger: Peer = { address: '127.0.0.1', port: 1, transactions: new Set() };
+const root: Peer = { ...stranger, user: { db: 'admin', name: 'root' } };
+
+const command = (document: Document, peer: Peer = root): Promise<Reply> =>
+  dispatch(engine, peer, documentValue(Buffer.from(serialize({ ...document, $db: 'admin' }))));
+
+const create = (name: string, roles: string[] = ['root']): Document => ({
+  createUser: name,
+  pwd: 'p',
+  roles,
+});
+const isRefused = expect.objectContaining({ code: 13 }) as unknown;
+const rolesOf = (name: string): string[] | undefined =>
+  engine.users.get('admin', name)?.roles.map(({ role }) => role);
+
+describe('a change of users', () => {
+  const full = new Error('no space left');
+
+  /** Runs a command up to its commit, which goes on when `commit` is called. */
+  async function heldAtCommit(document: Document): Promise<{ commit: () => void; done: Promise<Reply> }> {
+    const durable = engine.storage.durable.bind(engine.storage);
+    let commit: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (commit = resolve));
+    let done: Promise<Reply> | undefined;
+    await new Promise<void>((reached) => {
+      jest.spyOn(engine.storage, 'durable').mockImplementationOnce(() => {
+        reached();
+        return held.then(durable);
+      });
+      done = command(document);
+    });
+    return { commit, done: done as unknown as Promise<Reply> };
+  }
+
+  it('counts once it is on disk, and before it is answered', async () => {
+    const made = await heldAtCommit(create('root'));
+    expect(engine.users.isEmpty).toBe(true);
+    made.commit();
+    await made.done;
+    expect(rolesOf('root')).toEqual(['root']);
+    const gone = await heldAtCommit({ dropUser: 'root' });
+    await expect(command({ usersInfo: 1 }, stranger)).rejects.toEqual(isRefused);
+    gone.commit();
+    await gone.done;
+    expect(engine.users.isEmpty).toBe(true);
+  });
+
+  it('whose commit fails leaves everybody what they were', async () => {
+    await command(create('root'));
+    for (const change of [
+      create('other'),
+      { grantRolesToUser: 'root', roles: ['read'] },
+      { dropUser: 'root' },
+    ]) {
+      jest.spyOn(engine.storage, 'durable').mockRejectedValueOnce(full);
+      await expect(command(change)).rejects.toBe(full);
+      expect(rolesOf('other')).toBeUndefined();
+      expect(rolesOf('root')).toEqual(['root']);
+      await expect(command({ usersInfo: 1 }, stranger)).rejects.toEqual(isRefused);
+    }
+  });
+});
