@@ -138,22 +138,53 @@ embedded('users', () => {
 });
 
 embedded('beyond loopback', () => {
-  it('TLS and users are needed, and TLS is spoken', async () => {
-    const folder = temporaryFolder();
-    const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }]);
-    await expect(startDocumentStore({ folder, host: '0.0.0.0', port: 0 })).rejects.toThrow('TLS is needed');
-    const open = { folder, host: '0.0.0.0', port: 0, tls: { cert, key } };
-    await expect(startDocumentStore(open)).rejects.toThrow('users are needed');
-    const store = await startDocumentStore({ ...open, users });
-    const client = new MongoClient(`mongodb://127.0.0.1:${store.port}/?directConnection=true&tls=true`, {
+  let folder: string;
+  let store: RunningDocumentStore | undefined;
+  const clients: MongoClient[] = [];
+  beforeEach(() => {
+    folder = temporaryFolder();
+  });
+  afterEach(async () => {
+    await Promise.all(clients.splice(0).map((client) => client.close()));
+    await store?.close();
+    store = undefined;
+    rmSync(folder, { recursive: true });
+  });
+
+  function client(port: number, auth: object = {}): MongoClient {
+    const made = new MongoClient(`mongodb://127.0.0.1:${port}/?directConnection=true&tls=true`, {
       tlsAllowInvalidCertificates: true,
       serverSelectionTimeoutMS: 3000,
-      auth: { username: 'claims-reader', password: 'secret-r' },
-      authSource: 'claims',
+      ...auth,
     });
-    expect(await client.db('claims').collection('a').findOne()).toBeNull();
-    await client.close();
-    await store.close();
-    rmSync(folder, { recursive: true });
+    clients.push(made);
+    return made;
+  }
+
+  async function exposed() {
+    const { cert, private: key } = await generate([{ name: 'commonName', value: 'localhost' }]);
+    return { folder, host: '0.0.0.0', port: 0, tls: { cert, key } };
+  }
+
+  it('TLS and users are needed, and TLS is spoken', async () => {
+    await expect(startDocumentStore({ folder, host: '0.0.0.0', port: 0 })).rejects.toThrow('TLS is needed');
+    const open = await exposed();
+    await expect(startDocumentStore(open)).rejects.toThrow('users are needed');
+    store = await startDocumentStore({ ...open, users });
+    const auth = { username: 'claims-reader', password: 'secret-r' };
+    const reader = client(store.port, { auth, authSource: 'claims' });
+    expect(await reader.db('claims').collection('a').findOne()).toBeNull();
+  });
+
+  it('the last user stays, so that the store never opens to everybody', async () => {
+    store = await startDocumentStore({ ...(await exposed()), users });
+    const auth = { username: 'admin', password: 'secret-admin' };
+    const admin = client(store.port, { auth, authSource: 'admin' });
+    await admin.db('claims').command({ dropUser: 'claims-writer' });
+    await admin.db('claims').command({ dropUser: 'claims-reader' });
+    await expect(admin.db('admin').command({ dropUser: 'admin' })).rejects.toMatchObject({ code: 20 });
+    await expect(client(store.port).db('claims').collection('a').findOne()).rejects.toMatchObject(
+      unauthorized,
+    );
   });
 });

@@ -61,6 +61,7 @@ export async function startDocumentStore(options: DocumentStoreOptions): Promise
       throw new Error(
         `host '${host}' is refused: beyond loopback users are needed, and the folder holds none`,
       );
+    engine.users.required = exposed;
     const listening = await listen(engine, host, port, onNotice, options.tls);
     const opened = engine;
     const at = host.includes(':') ? `[${host}]` : host;

@@ -80,3 +80,14 @@ describe('a change of users', () => {
     }
   });
 });
+
+describe('the last user', () => {
+  it('of a store that needs one stays, whichever of two drops comes second', async () => {
+    await command(create('root'));
+    await command(create('other'));
+    engine.users.required = true;
+    const drops = await Promise.allSettled(['other', 'root'].map((name) => command({ dropUser: name })));
+    expect(drops).toMatchObject([{ status: 'fulfilled' }, { status: 'rejected', reason: { code: 20 } }]);
+    expect([rolesOf('other'), rolesOf('root')]).toEqual([undefined, ['root']]);
+  });
+});

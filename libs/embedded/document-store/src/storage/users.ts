@@ -64,6 +64,8 @@ const maximumUsers = 1_000;
 export class Users {
   private readonly table: Table;
   private readonly known = new Map<string, User>();
+  /** The last user may not be dropped: without any, everybody would be let in. */
+  required = false;
 
   constructor(private readonly storage: Storage) {
     this.table = storage.table('users');
@@ -96,6 +98,8 @@ export class Users {
 
   remove(user: User, layer: Layer): void {
     layer.set(this.table, keyOf(user.db, user.name), undefined);
+    if (this.required && this.count(layer) === 0)
+      throw new StoreError(20, 'the last user of a store that listens beyond loopback cannot be dropped');
   }
 
   /** Takes the user as it is on disk; to be called once the commit of a change is. */
