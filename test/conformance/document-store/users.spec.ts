@@ -84,6 +84,33 @@ embedded('users', () => {
     });
   });
 
+  it('go on with and kill the cursors they opened, and no others', async () => {
+    const admin = await as('admin', 'secret-admin', 'admin');
+    await admin.db('claims').collection('a').insertMany([{}, {}, {}]);
+    await admin.db('profiles').command({ createUser: 'reader', pwd: 'p', roles: ['read'] });
+    const reader = (await as('claims-reader', 'secret-r')).db('claims');
+    const writer = (await as('claims-writer', 'secret-w')).db('claims');
+    const profiles = (await as('reader', 'p', 'profiles')).db('profiles');
+    const { cursor } = await reader.command({ find: 'a', batchSize: 1 }, { useBigInt64: true });
+    const { id } = cursor as { id: bigint };
+    const kill = { killCursors: 'a', cursors: [id] };
+    for (const [db, command] of [
+      [profiles, kill],
+      [writer, kill],
+      [reader, { ...kill, killCursors: 'b' }],
+    ] as const)
+      expect(await db.command(command, { useBigInt64: true })).toMatchObject({
+        cursorsKilled: [],
+        cursorsNotFound: [id],
+      });
+    await expect(writer.command({ getMore: id, collection: 'a' })).rejects.toMatchObject(unauthorized);
+    expect(await reader.command({ getMore: id, collection: 'a', batchSize: 1 })).toMatchObject({ ok: 1 });
+    expect(await reader.command(kill, { useBigInt64: true })).toMatchObject({
+      cursorsKilled: [id],
+      cursorsNotFound: [],
+    });
+  });
+
   it('are asked for their password, and nobody comes in without', async () => {
     const refusal = { code: 18, codeName: 'AuthenticationFailed' };
     await expect(as('claims-writer', 'wrong')).rejects.toMatchObject(refusal);

@@ -43,6 +43,7 @@ function openCursor(
     documents: documents(view, use),
     transaction: request.transaction,
     session: request.session?.id,
+    user: request.peer.user,
     isValid: () =>
       request.transaction
         ? request.transaction.state === 'open'
@@ -110,16 +111,23 @@ async function getMore(engine: Engine, request: Request): Promise<Reply> {
     throw new StoreError(43, `cursor id ${id} was not opened in this transaction`);
   if (cursor.namespace !== `${request.database}.${options.text(command, 'collection')}`)
     throw new StoreError(2, `cursor id ${id} belongs to namespace ${cursor.namespace}`);
+  if (!isOpener(request, cursor)) throw new StoreError(13, `cursor id ${id} was opened by somebody else`);
   const size = options.whole(command, 'batchSize') || Infinity;
   return advance(engine, request, cursor, () => engine.cursors.next(id, size));
 }
 
-function killCursors(engine: Engine, { command }: Request): Reply {
+const isOpener = ({ peer: { user } }: Request, cursor: Cursor): boolean =>
+  user?.db === cursor.user?.db && user?.name === cursor.user?.name;
+
+/** A cursor of another namespace or user is not found, as if it were not there. */
+function killCursors(engine: Engine, request: Request): Reply {
+  const namespace = namespaceOf(request);
+  const isOwn = (cursor: Cursor): boolean => cursor.namespace === namespace && isOpener(request, cursor);
   const killed: bigint[] = [];
   const unknown: bigint[] = [];
-  for (const value of fieldsOf(options.array(command, 'cursors') ?? missingArray())) {
+  for (const value of fieldsOf(options.array(request.command, 'cursors') ?? missingArray())) {
     const id = toInteger(value) ?? 0n;
-    (engine.cursors.kill(id) ? killed : unknown).push(id);
+    (engine.cursors.kill(id, isOwn) ? killed : unknown).push(id);
   }
   return { cursorsKilled: killed, cursorsNotFound: unknown, cursorsAlive: [], cursorsUnknown: [], ok: 1 };
 }

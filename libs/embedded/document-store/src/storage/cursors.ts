@@ -4,6 +4,7 @@ import { Raw, type PlainDocument } from '../bson/encode.js';
 import type { Work } from '../work.js';
 import type { Piece, Range, Table, View } from './layers.js';
 import type { Transaction } from './sessions.js';
+import type { User } from './users.js';
 
 /** Reads from whatever state it is pointed at: a cursor moves to a newer one with every batch. */
 export class MovingView implements View {
@@ -26,6 +27,8 @@ export interface Cursor {
   readonly view: MovingView;
   readonly transaction?: Transaction | undefined;
   readonly session?: Buffer | undefined;
+  /** Who opened it: nobody else may go on with it or kill it. */
+  readonly user?: Pick<User, 'db' | 'name'> | undefined;
   /** False once the collection or its indexes changed under the cursor. */
   readonly isValid: () => boolean;
   /** A document that was read but did not fit. */
@@ -76,8 +79,9 @@ export class Cursors {
     throw new StoreError(175, `the collection or an index changed while cursor ${id} was open`);
   }
 
-  kill(id: bigint): boolean {
-    return this.open.delete(id);
+  kill(id: bigint, allowed: (cursor: Cursor) => boolean): boolean {
+    const cursor = this.open.get(id);
+    return cursor !== undefined && allowed(cursor) && this.open.delete(id);
   }
 
   killSession(session: Buffer): void {
