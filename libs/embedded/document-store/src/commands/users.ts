@@ -3,6 +3,7 @@ import type { PlainDocument } from '../bson/encode.js';
 import * as options from '../bson/options.js';
 import { BsonType, fieldsOf, textOf, type Value } from '../bson/values.js';
 import type { Engine, Peer, Reply, Request } from '../engine.js';
+import type { Layer } from '../storage/layers.js';
 import { credentialOf, type Role, type User } from '../storage/users.js';
 import type { Command } from './dispatch.js';
 
@@ -55,16 +56,17 @@ function roleOf(role: Value, database: string): Role {
   return { role: options.text(role, 'role') ?? '', db: options.text(role, 'db') ?? database };
 }
 
-function userNamed({ users }: Engine, { command, name, database }: Request): User {
+/** Changes the user a command names, each change made from the outcome of those before it. */
+async function change(
+  engine: Engine,
+  { command, name, database }: Request,
+  make: (user: User, layer: Layer) => void,
+): Promise<Reply> {
   const wanted = options.text(command, name) ?? '';
-  const user = users.get(database, wanted);
-  if (!user) throw new StoreError(11, `Could not find user "${wanted}" for db "${database}"`);
-  return user;
-}
-
-async function put(engine: Engine, user: User): Promise<Reply> {
   await engine.defineUsers((layer) => {
-    engine.users.put(user, layer);
+    const user = engine.users.newest(database, wanted);
+    if (!user) throw new StoreError(11, `Could not find user "${wanted}" for db "${database}"`);
+    make(user, layer);
     return [user];
   });
   return { ok: 1 };
@@ -78,9 +80,14 @@ async function createUser(engine: Engine, request: Request): Promise<Reply> {
   checkMechanisms(command);
   if (name === '' || password === undefined || !roles)
     throw new StoreError(9, "createUser needs a name, 'pwd' and 'roles'");
-  if (engine.users.get(database, name))
-    throw new StoreError(51003, `User "${name}@${database}" already exists`);
-  return put(engine, { db: database, name, roles, credential: await credentialOf(password) });
+  const user = { db: database, name, roles, credential: await credentialOf(password) };
+  await engine.defineUsers((layer) => {
+    if (engine.users.newest(database, name))
+      throw new StoreError(51003, `User "${name}@${database}" already exists`);
+    engine.users.put(user, layer);
+    return [user];
+  });
+  return { ok: 1 };
 }
 
 function checkMechanisms(command: Value): void {
@@ -91,31 +98,31 @@ function checkMechanisms(command: Value): void {
 }
 
 async function updateUser(engine: Engine, request: Request): Promise<Reply> {
-  const user = userNamed(engine, request);
   const password = options.text(request.command, 'pwd');
-  const roles = rolesIn(request) ?? user.roles;
+  const roles = rolesIn(request);
   checkMechanisms(request.command);
-  const credential = password === undefined ? user.credential : await credentialOf(password);
-  return put(engine, { ...user, roles, credential });
+  const credential = password === undefined ? undefined : await credentialOf(password);
+  return change(engine, request, (user, layer) =>
+    engine.users.put(
+      { ...user, roles: roles ?? user.roles, credential: credential ?? user.credential },
+      layer,
+    ),
+  );
 }
 
-function grant(change: (roles: readonly Role[], given: readonly Role[]) => Role[]) {
+function grant(changed: (roles: readonly Role[], given: readonly Role[]) => Role[]) {
   return (engine: Engine, request: Request): Promise<Reply> => {
-    const user = userNamed(engine, request);
-    return put(engine, { ...user, roles: change(user.roles, rolesIn(request) ?? []) });
+    const given = rolesIn(request) ?? [];
+    return change(engine, request, (user, layer) =>
+      engine.users.put({ ...user, roles: changed(user.roles, given) }, layer),
+    );
   };
 }
 
 const same = (a: Role, b: Role): boolean => a.role === b.role && a.db === b.db;
 
-async function dropUser(engine: Engine, request: Request): Promise<Reply> {
-  const user = userNamed(engine, request);
-  await engine.defineUsers((layer) => {
-    engine.users.remove(user, layer);
-    return [user];
-  });
-  return { ok: 1 };
-}
+const dropUser = (engine: Engine, request: Request): Promise<Reply> =>
+  change(engine, request, (user, layer) => engine.users.remove(user, layer));
 
 /** `{usersInfo: 1}` for all of a database, or by name. Credentials are never shown. */
 function usersInfo(engine: Engine, { command, name, database }: Request): PlainDocument {

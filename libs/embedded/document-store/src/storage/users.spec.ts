@@ -81,6 +81,32 @@ describe('a change of users', () => {
   });
 });
 
+describe('changes of one user at once', () => {
+  it('make it once', async () => {
+    const makes = await Promise.allSettled([command(create('root')), command(create('root', ['read']))]);
+    expect(makes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    expect(makes.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 51003 } });
+  });
+
+  it('add up, and none brings a dropped user back', async () => {
+    await command(create('root'));
+    await command(create('other', []));
+    const grant = (role: string): Document => ({ grantRolesToUser: 'other', roles: [role] });
+    await Promise.all([command(grant('read')), command(grant('readWrite'))]);
+    expect(rolesOf('other')).toEqual(['read', 'readWrite']);
+    const late = [
+      { dropUser: 'other' },
+      grant('dbAdmin'),
+      { updateUser: 'other', pwd: 'q' },
+      { dropUser: 'other' },
+    ];
+    const answers = await Promise.allSettled(late.map((change) => command(change)));
+    const refused = { status: 'rejected', reason: { code: 11 } };
+    expect(answers).toMatchObject([{ status: 'fulfilled' }, refused, refused, refused]);
+    expect(rolesOf('other')).toBeUndefined();
+  });
+});
+
 describe('the last user', () => {
   it('of a store that needs one stays, whichever of two drops comes second', async () => {
     await command(create('root'));

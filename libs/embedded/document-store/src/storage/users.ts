@@ -84,6 +84,12 @@ export class Users {
     return this.known.get(`${db}.${name}`);
   }
 
+  /** The user by the newest state, which may not be on disk yet: what a change in its turn is made from. */
+  newest(db: string, name: string): User | undefined {
+    const stored = this.storage.latest.get(this.table, keyOf(db, name));
+    return stored && decode(documentValue(stored));
+  }
+
   of(db: string): User[] {
     return [...this.known.values()].filter((user) => user.db === db);
   }
