@@ -52,7 +52,10 @@ export class Engine {
   connections = 0;
   private readonly timer: NodeJS.Timeout;
 
-  private constructor(folder: string, onNotice: (notice: string) => void) {
+  private constructor(
+    folder: string,
+    private readonly onNotice: (notice: string) => void,
+  ) {
     this.storage = new Storage(folder);
     this.catalogue = new Catalogue(this.storage);
     this.sessions = new Sessions(this.storage);
@@ -79,14 +82,20 @@ export class Engine {
 
   /**
    * Ends what has outlived its time at `now`: transactions, sessions, cursors, documents by their TTL indexes. Runs
-   * every five seconds; a reader that must not see an expired document earlier says so in its filter.
+   * every five seconds; a reader that must not see an expired document earlier says so in its filter. An index whose
+   * walk fails (a damaged entry) is told of and passed over until the next run.
    */
   async expire(now: number): Promise<void> {
     this.sessions.expire(now);
     this.cursors.expire(now);
     for (const collection of this.catalogue.all())
       for (const index of collection.indexes)
-        if (index.expireAfterSeconds !== undefined) await this.removeExpired(collection, index.table, now);
+        if (index.expireAfterSeconds !== undefined)
+          await this.removeExpired(collection, index.table, now).catch((error: unknown) =>
+            this.onNotice(
+              `expiry by index ${index.name} of ${collection.namespace} failed: ${String(error)}`,
+            ),
+          );
     if (now - this.sweptAt < 600_000) return;
     this.sweptAt = now;
     const old = this.sessions.sweep(this.storage.latest, now);

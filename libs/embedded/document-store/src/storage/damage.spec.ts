@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { serialize, type Document } from 'bson';
+import { Long, serialize, UUID, type Document } from 'bson';
 import { documentValue } from '../bson/values.js';
 import { dispatch } from '../commands/dispatch.js';
 import { Engine, type Peer } from '../engine.js';
@@ -9,6 +9,7 @@ import { DamagedEntry } from './storage.js';
 
 let folder: string;
 let engine: Engine;
+let notices: string[];
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'waymark-damage-'));
   engine = await Engine.open(folder, () => undefined);
@@ -18,6 +19,16 @@ beforeEach(async () => {
   ];
   await command({ createIndexes: 'c', indexes: [{ key: { key: 1 }, name: 'i' }] });
   await command({ insert: 'c', documents });
+  const index = { key: { at: 1 }, name: 'ttl', expireAfterSeconds: 60 };
+  for (const name of ['a', 'b']) {
+    await command({ createIndexes: name, indexes: [index] });
+    const session = { lsid: { id: new UUID() }, txnNumber: Long.fromNumber(1) };
+    await command({
+      insert: name,
+      documents: [{ _id: 1, at: new Date(0), text: `dated ${name}` }],
+      ...session,
+    });
+  }
   await engine.close();
 });
 afterEach(async () => {
@@ -42,7 +53,8 @@ async function flip(text: string): Promise<void> {
     bytes[at] = (bytes[at] as number) ^ 1;
   expect(flipped).toBeGreaterThan(0);
   writeFileSync(file, bytes);
-  engine = await Engine.open(folder, () => undefined);
+  notices = [];
+  engine = await Engine.open(folder, (notice) => notices.push(notice));
 }
 
 it('of a document is found when it is read, named, and not served; others are', async () => {
@@ -56,4 +68,19 @@ it('of a document is found when it is read, named, and not served; others are', 
 it('of an index key is found when the index is walked there', async () => {
   await flip('a spoilt key\0\x01');
   await expect(command({ find: 'c', filter: { key: { $gte: 'a' } } })).rejects.toThrow(DamagedEntry);
+});
+
+it('of a dated document stops neither the expiry of other collections nor the sweep of sessions', async () => {
+  await flip('dated a');
+  const later = Date.now() + 24 * 3_600_000;
+  expect(engine.sessions.sweep(engine.storage.latest, later).isEmpty).toBe(false);
+  await engine.expire(later);
+  expect(engine.expired).toBe(1);
+  await expect(command({ find: 'b' })).resolves.toContain('"firstBatch":[]');
+  expect(engine.sessions.sweep(engine.storage.latest, later).isEmpty).toBe(true);
+  expect(notices).toEqual([
+    expect.stringMatching(
+      /^expiry by index ttl of test\.a failed: Error: damaged data: table c\d+, key 0+1$/,
+    ),
+  ]);
 });
