@@ -22,9 +22,8 @@ afterEach(async () => {
 const peer: Peer = { address: '127.0.0.1', port: 1, transactions: new Set() };
 
 async function command(document: Document): Promise<Document> {
-  const bytes = Buffer.from(
-    serialize({ ...document, $db: document['$db'] ?? 'test' }, { ignoreUndefined: true }),
-  );
+  const $db = (document['$db'] ?? 'test') as string;
+  const bytes = Buffer.from(serialize({ ...document, $db }, { ignoreUndefined: true }));
   const reply = await dispatch(engine, peer, documentValue(bytes));
   return deserialize(Buffer.isBuffer(reply) ? reply : encodePlain(reply));
 }
