@@ -1,6 +1,6 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { rmSync, writeFileSync } from 'node:fs';
+import { rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -11,6 +11,7 @@ import { realServer, temporaryFolder } from './target.js';
 
 interface Served {
   readonly url: string;
+  readonly pid: number;
   readonly kill: () => Promise<void>;
 }
 
@@ -34,6 +35,7 @@ async function serve(): Promise<Served> {
   const [url] = (await once(lines, 'line')) as [string];
   return {
     url,
+    pid: child.pid as number,
     kill: async () => {
       const exited = once(child, 'exit');
       child.kill('SIGKILL');
@@ -90,6 +92,47 @@ embedded('a connection', () => {
     witness.close();
     await store.close();
   });
+});
+
+/** Linux: how large files may become is changed while the process runs, which then meets a disk as good as full. */
+const canLimit = spawnSync('prlimit', ['--version']).status === 0;
+if (!canLimit && !realServer)
+  console.warn('left out: 1 case of a disk that is full, since no limit can be set');
+
+embedded('a disk without room', () => {
+  (canLimit ? it : it.skip)(
+    'refuses writes and goes on reading, and is written to when there is room',
+    async () => {
+      const { url, pid, kill } = await serve();
+      const limit = (bytes: number | 'unlimited') =>
+        execFileSync('prlimit', [`--pid=${pid}`, `--fsize=${bytes}:unlimited`]);
+      const client = await RawClient.open(url);
+      const insert = (from: number, text = '') => {
+        const documents = Array.from({ length: 100 }, (_, i) => ({ _id: from + i, text }));
+        return client.command({ insert: 'c', documents, $db: 'test' });
+      };
+      const count = async () =>
+        (await client.command({ count: 'c', query: { _id: { $gte: 0 } }, $db: 'test' }))['n'] as number;
+      expect(await insert(0)).toMatchObject({ n: 100, ok: 1 });
+      limit(statSync(join(folder, 'data.mdb')).size);
+      const refused = { ok: 0, code: 14031, codeName: 'OutOfDiskSpace' };
+      for (let attempt = 0; attempt < 3; attempt++)
+        expect(await insert(100, 'x'.repeat(50_000))).toMatchObject(refused);
+      expect(await client.command({ create: 'd', $db: 'test' })).toMatchObject(refused);
+      expect(await count()).toBe(100);
+      limit('unlimited');
+      expect(await insert(100, 'x'.repeat(50_000))).toMatchObject({ n: 100, ok: 1 });
+      expect(await count()).toBe(200);
+      client.close();
+      await kill();
+      const again = await RawClient.open((await serve()).url);
+      expect(await again.command({ validate: 'c', $db: 'test' })).toMatchObject({
+        valid: true,
+        nrecords: 200,
+      });
+      again.close();
+    },
+  );
 });
 
 embedded('after a crash', () => {

@@ -39,6 +39,12 @@ export interface Request {
   readonly checkTime: () => void;
 }
 
+/** What a unit of work answers once it is on disk. Not awaited inside: the writer goes on with the next. */
+interface Merged<T> {
+  readonly value: T;
+  readonly saved: Promise<void>;
+}
+
 /** Everything commands work with. */
 export class Engine {
   readonly storage: Storage;
@@ -56,7 +62,7 @@ export class Engine {
     folder: string,
     private readonly onNotice: (notice: string) => void,
   ) {
-    this.storage = new Storage(folder);
+    this.storage = new Storage({ folder, onNotice, onFailure: () => void this.restore() });
     this.catalogue = new Catalogue(this.storage);
     this.sessions = new Sessions(this.storage);
     this.users = new Users(this.storage);
@@ -100,25 +106,40 @@ export class Engine {
     this.sweptAt = now;
     const old = this.sessions.sweep(this.storage.latest, now);
     if (old.isEmpty) return;
-    this.storage.merge(old);
-    await this.storage.durable();
+    await this.storage.merge(old);
+  }
+
+  /**
+   * After a failed commit, once the writes that were judged against what is lost have been refused: memory is what the
+   * file holds again, and writing is tried anew.
+   */
+  private async restore(): Promise<void> {
+    const work = function* (this: Engine): Work<void> {
+      this.catalogue.restore();
+      yield* this.sessions.restore();
+      this.storage.goOn();
+    }.bind(this);
+    await this.writer
+      .run(work)
+      .catch((error: unknown) =>
+        this.onNotice(`writes are refused until the next opening: ${String(error)}`),
+      );
   }
 
   /** Batch by batch, each by what the index is by then: between two it may be changed, dropped or renamed away. */
   private async removeExpired(collection: Collection, table: Table, now: number): Promise<void> {
-    const remove = function* (this: Engine): Work<number> {
+    const remove = function* (this: Engine): Work<Merged<number>> {
       const isThere = this.catalogue.get(collection.namespace) === collection;
       const index = isThere ? collection.indexes.find((known) => known.table === table) : undefined;
-      if (index?.expireAfterSeconds === undefined) return 0;
+      if (index?.expireAfterSeconds === undefined) return { value: 0, saved: Promise.resolve() };
       const before = new Date(now - index.expireAfterSeconds * 1_000);
       const unit = new Unit(this.storage.latest, this.catalogue, this.locks.claim);
-      const removed = yield* removeOlder(unit, collection, index, before);
-      this.storage.merge(unit.layer);
-      return removed;
+      const value = yield* removeOlder(unit, collection, index, before);
+      return { value, saved: this.storage.merge(unit.layer) };
     }.bind(this);
     for (let more = true; more && !this.closing;) {
-      const removed = await this.writer.run(remove);
-      await this.storage.durable();
+      const { value: removed, saved } = await this.writer.run(remove);
+      await saved;
       this.expired += removed;
       more = removed === expiryBatch;
     }
@@ -141,7 +162,7 @@ export class Engine {
     const collection = this.catalogue.build(namespace);
     const layer = new Layer();
     this.catalogue.install(collection, layer);
-    this.storage.merge(layer);
+    void this.storage.merge(layer);
     return collection;
   }
 
@@ -168,8 +189,8 @@ export class Engine {
         return body(transaction.unit);
       }, request.checkTime);
     const work = this.unitOfWork.bind(this, session, number, body);
-    const reply = await this.writer.run(work, request.checkTime);
-    await this.storage.durable();
+    const { value: reply, saved } = await this.writer.run(work, request.checkTime);
+    await saved;
     return reply;
   }
 
@@ -177,31 +198,29 @@ export class Engine {
     session: Session | undefined,
     number: bigint | undefined,
     body: (unit: Unit) => Work<PlainDocument>,
-  ): Work<Reply> {
+  ): Work<Merged<Reply>> {
     const last = session?.last;
     if (number !== undefined && last) {
-      if (last.number === number && last.reply) return last.reply;
+      if (last.number === number && last.reply) return { value: last.reply, saved: this.storage.saved() };
       if (last.number >= number) throw tooOld(number, last.number);
     }
     const unit = new Unit(this.storage.latest, this.catalogue, this.locks.claim);
-    const reply = yield* body(unit);
-    if (session && number !== undefined) this.sessions.remember(session, number, unit.layer, reply);
-    this.storage.merge(unit.layer);
-    return reply;
+    const value = yield* body(unit);
+    if (session && number !== undefined) this.sessions.remember(session, number, unit.layer, value);
+    return { value, saved: this.storage.merge(unit.layer) };
   }
 
   /** A change of the catalogue: after the writes before it, on disk before it is answered. */
   async define<T>(body: (layer: Layer) => Work<T>): Promise<T> {
-    const result = await this.writer.run(
-      function* (this: Engine): Work<T> {
+    const { value, saved } = await this.writer.run(
+      function* (this: Engine): Work<Merged<T>> {
         const layer = new Layer();
-        const value = yield* body(layer);
-        this.storage.merge(layer);
-        return value;
+        const result = yield* body(layer);
+        return { value: result, saved: this.storage.merge(layer) };
       }.bind(this),
     );
-    await this.storage.durable();
-    return result;
+    await saved;
+    return value;
   }
 
   /** A change of the users the body answers: counts once it is on disk, for open connections too. */

@@ -48,6 +48,7 @@ const names: Readonly<Record<number, string>> = {
   241: 'ConversionFailure',
   10334: 'BSONObjectTooLarge',
   11000: 'DuplicateKey',
+  14031: 'OutOfDiskSpace',
   17280: 'KeyTooLong',
   40415: 'IDLUnknownField',
 };

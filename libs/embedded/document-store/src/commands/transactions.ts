@@ -15,31 +15,26 @@ import { randomBytes } from 'node:crypto';
 async function commit(engine: Engine, { session, number }: Request): Promise<{ ok: number }> {
   if (!session || number === undefined)
     throw new StoreError(72, 'commitTransaction needs an lsid and a txnNumber');
-  await engine.writer.run(() =>
+  const { saved } = await engine.writer.run(() =>
     atOnce(() => {
       const transaction = session.transaction?.number === number ? session.transaction : undefined;
-      if (transaction?.state === 'committed') return;
+      if (transaction?.state === 'committed') return { saved: engine.storage.saved() };
       if (transaction?.state !== 'open') {
-        if (session.last?.number === number && !session.last.reply) return;
+        if (session.last?.number === number && !session.last.reply) return { saved: engine.storage.saved() };
         throw noTransaction(number);
       }
+      const before = session.last;
       try {
-        const { unit } = transaction;
-        const before = session.last;
-        engine.sessions.remember(session, number, unit.layer);
-        try {
-          transaction.commit();
-        } catch (error) {
-          session.last = before;
-          throw error;
-        }
+        engine.sessions.remember(session, number, transaction.unit.layer);
+        return { saved: transaction.commit() };
       } catch (error) {
+        session.last = before;
         transaction.abort();
         throw error;
       }
     }),
   );
-  await engine.storage.durable();
+  await saved;
   return { ok: 1 };
 }
 

@@ -95,8 +95,7 @@ export class Catalogue {
   /** Reads the catalogue and frees tables it does not name. */
   async load(): Promise<void> {
     const used = new Set<string>();
-    const range = { from: Buffer.alloc(0), to: Buffer.from([0xff]) };
-    for (const { key, value } of this.storage.latest.read(this.meta, range, maximumTables).entries) {
+    for (const { key, value } of this.storage.latest.read(this.meta, everyName, maximumTables).entries) {
       const collection = this.decode(key.toString(), documentValue(value));
       this.collections.set(collection.namespace, collection);
       [collection.records, ...collection.indexes.map(({ table }) => table)].forEach(({ name }) =>
@@ -107,6 +106,20 @@ export class Catalogue {
     for (const name of this.storage.tableNames().filter((known) => /^[ct]\d+$/.test(known))) {
       this.nextTable = Math.max(this.nextTable, Number(name.slice(1)) + 1);
       if (!used.has(name)) await this.storage.drop(this.storage.table(name));
+    }
+  }
+
+  /** Forgets what never reached the file; a collection that differs from it is another one from now on. */
+  restore(): void {
+    const { entries } = this.storage.latest.read(this.meta, everyName, maximumTables);
+    const stored = new Map(entries.map(({ key, value }) => [key.toString(), value]));
+    for (const [namespace, collection] of this.collections)
+      if (stored.get(namespace)?.equals(encoded(collection)) === true) stored.delete(namespace);
+      else this.collections.delete(namespace);
+    for (const [namespace, value] of stored) {
+      const collection = this.decode(namespace, documentValue(value));
+      collection.changedAt = ++this.storage.sequence;
+      this.collections.set(namespace, collection);
     }
   }
 
@@ -177,10 +190,7 @@ export class Catalogue {
 
   /** Empties tables once the commit that made them unused is on disk; new collections and indexes take them over. */
   async free(tables: readonly Table[]): Promise<void> {
-    for (const table of tables) {
-      await this.storage.clear(table);
-      this.spare.push(table);
-    }
+    for (const table of tables) if (await this.storage.clear(table)) this.spare.push(table);
   }
 
   /** Notes what keys taught about an index: on disk no later than the document that brought it, and for good. */
@@ -190,7 +200,7 @@ export class Catalogue {
     if (this.collections.get(collection.namespace) !== collection) return;
     const layer = new Layer();
     this.save(collection, layer);
-    this.storage.merge(layer);
+    void this.storage.merge(layer);
   }
 
   private changed(collection: Collection, layer: Layer): void {
@@ -199,23 +209,7 @@ export class Catalogue {
   }
 
   private save(collection: Collection, layer: Layer): void {
-    const { records, indexes, uuid, options: given } = collection;
-    const encoded = encodePlain({
-      records: records.name,
-      uuid,
-      ...(given === noOptions ? {} : { options: new Raw(given) }),
-      indexes: indexes.map(({ table, name, key, unique, sparse, multikey, partial, expireAfterSeconds }) => ({
-        table: table.name,
-        name,
-        key: new Raw(key),
-        unique,
-        sparse,
-        multikey,
-        partial: partial && new Raw(partial.filter),
-        expireAfterSeconds,
-      })),
-    });
-    layer.set(this.meta, Buffer.from(collection.namespace), encoded);
+    layer.set(this.meta, Buffer.from(collection.namespace), encoded(collection));
   }
 
   private decode(namespace: string, stored: Value): Collection {
@@ -262,9 +256,31 @@ export class Catalogue {
     if (spare) return this.storage.reborn(spare);
     if (this.tables >= maximumTables)
       throw new StoreError(67, `collections and indexes together are limited to ${maximumTables}`);
+    const table = this.storage.table(`c${this.nextTable++}`);
     this.tables++;
-    return this.storage.table(`c${this.nextTable++}`);
+    return table;
   }
+}
+
+const everyName = { from: Buffer.alloc(0), to: Buffer.from([0xff]) };
+
+/** A collection as the catalogue keeps it. */
+function encoded({ records, indexes, uuid, options: given }: Collection): Buffer {
+  return encodePlain({
+    records: records.name,
+    uuid,
+    ...(given === noOptions ? {} : { options: new Raw(given) }),
+    indexes: indexes.map(({ table, name, key, unique, sparse, multikey, partial, expireAfterSeconds }) => ({
+      table: table.name,
+      name,
+      key: new Raw(key),
+      unique,
+      sparse,
+      multikey,
+      partial: partial && new Raw(partial.filter),
+      expireAfterSeconds,
+    })),
+  });
 }
 
 /** The keys by which an index holds a document: none when it is outside a partial or sparse one. */

@@ -6,6 +6,7 @@ import type { Catalogue, Collection } from './catalogue.js';
 import { Layer, type Table, type View } from './layers.js';
 import type { Snapshot, Storage } from './storage.js';
 import { Unit } from './unit.js';
+import type { Work } from '../work.js';
 
 /** A write met a document that a transaction owns; it may be tried again once that transaction ended. */
 export class Blocked extends Error {
@@ -104,8 +105,8 @@ export class Transaction {
     throw writeConflict('a document or key changed since the transaction began');
   }
 
-  /** Merges the transaction into what goes to disk next; the caller waits until it is durable. */
-  commit(): void {
+  /** Merges the transaction into what goes to disk next; resolves when it is there. */
+  commit(): Promise<void> {
     for (const collection of this.touched) {
       if (this.catalogue.get(collection.namespace) !== collection)
         throw writeConflict(`${collection.namespace} was dropped`);
@@ -114,8 +115,9 @@ export class Transaction {
     for (const namespace of this.created.keys())
       if (this.catalogue.get(namespace)) throw writeConflict(`${namespace} was created meanwhile`);
     for (const collection of this.created.values()) this.catalogue.install(collection, this.unit.layer);
-    this.storage.merge(this.unit.layer);
+    const saved = this.storage.merge(this.unit.layer);
     this.finish('committed');
+    return saved;
   }
 
   abort(): void {
@@ -210,6 +212,18 @@ export class Sessions {
     for (const [name, { transaction, usedAt }] of this.open) {
       if (transaction && now - transaction.startedAt > transactionMilliseconds) transaction.abort();
       if (now - usedAt > sessionMinutes * 60_000) this.open.delete(name);
+    }
+  }
+
+  /** Forgets answers and commits that never reached the file: asked again, they are done again. */
+  *restore(): Work<void> {
+    let count = 0;
+    for (const session of [...this.open.values()]) {
+      session.last = this.stored(session.id);
+      const { transaction } = session;
+      if (transaction?.state === 'committed' && transaction.number > (session.last?.number ?? -1n))
+        session.transaction = undefined;
+      if (++count % 256 === 0) yield undefined;
     }
   }
 

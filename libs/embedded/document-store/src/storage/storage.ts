@@ -1,3 +1,5 @@
+import { statfsSync } from 'node:fs';
+import { constants } from 'node:os';
 import { crc32 } from 'node:zlib';
 import { open, type Database, type RootDatabase, type Transaction } from 'lmdb';
 import { StoreError } from '../errors.js';
@@ -100,42 +102,72 @@ function readPiece(
   return entries.length < limit ? { entries } : { entries, next: entries[entries.length - 1]?.key };
 }
 
+/** Changes that reach the file together, and the promise that they did. */
+class Batch {
+  readonly layer = new Layer();
+  readonly saved: Promise<void>;
+  resolve: () => void = () => undefined;
+  reject: (failure: StoreError) => void = () => undefined;
+
+  constructor() {
+    this.saved = new Promise((resolve, reject) => Object.assign(this, { resolve, reject }));
+    // Who merged without waiting is told by the failure that the next merge meets.
+    this.saved.catch(() => undefined);
+  }
+}
+
+export interface StorageOptions {
+  readonly folder: string;
+  readonly onNotice: (notice: string) => void;
+  /** A commit failed: called once, before anything else can be merged. */
+  readonly onFailure: () => void;
+}
+
 /**
  * The file: LMDB, one named database per table, and the group commit before it.
  *
- * A unit of work is a `Layer` merged into what gathers (`merge`); one LMDB transaction at a time carries all that
- * gathered since the last to disk, so a unit is there whole or not at all after a crash. `durable` resolves once
- * everything merged before the call is synced; nothing may be acknowledged earlier. When a commit fails (a full
- * disk) the store refuses every later write until it is opened again: its memory is ahead of its file.
+ * A unit of work is a `Layer` given to `merge`; one LMDB transaction at a time carries all that gathered since the
+ * last to disk, so a unit is there whole or not at all after a crash. Nothing may be acknowledged before the promise
+ * that `merge` answers is resolved.
+ *
+ * A commit that fails (a full disk) leaves the file as it was. Everything merged and not yet on disk is dropped and its
+ * promises reject; merging is refused until `goOn` says that what was derived from it is forgotten. Reading goes on.
  */
 export class Storage {
   private readonly root: RootDatabase<Buffer, Buffer>;
-  private gathering = new Layer();
-  private flushing: Layer | undefined;
-  private waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
+  private gathering: Batch | undefined;
+  private flushing: Batch | undefined;
   private running: Promise<void> | undefined;
-  private failure: Error | undefined;
+  private failure: StoreError | undefined;
+  /** Why the last commit failed: the next that succeeds is told of. */
+  private trouble: StoreError | undefined;
   private merges = 0;
   /** Number of the last merge that is on disk. */
   private onDisk = 0;
   /** Counts changes of the catalogue; snapshots carry it. */
   sequence = 0;
 
-  constructor(folder: string) {
+  constructor(private readonly options: StorageOptions) {
     this.root = open<Buffer, Buffer>({
-      path: folder,
+      path: options.folder,
       maxDbs: maximumTables + 8,
       encoding: 'binary',
       keyEncoding: 'binary',
       overlappingSync: false,
+      // Batches of its own would come with promises that nobody can catch when a commit fails.
+      eventTurnBatching: false,
       noMemInit: true,
     });
   }
 
   /** Opens the table of that name, creating it empty: an empty table nobody refers to is harmless after a crash. */
   table(name: string): Table {
-    const database = this.root.openDB<Buffer, Buffer>(name, { encoding: 'binary', keyEncoding: 'binary' });
-    return new StoredTable(name, ++this.sequence, database);
+    try {
+      const database = this.root.openDB<Buffer, Buffer>(name, { encoding: 'binary', keyEncoding: 'binary' });
+      return new StoredTable(name, ++this.sequence, database);
+    } catch (error) {
+      throw this.refusal(error);
+    }
   }
 
   tableNames(): string[] {
@@ -147,10 +179,17 @@ export class Storage {
     await (table as StoredTable).database.drop();
   }
 
-  /** Empties a table; states already being read keep what they saw. */
-  async clear(table: Table): Promise<void> {
-    await (table as StoredTable).database.clearAsync();
+  /** Empties a table; states already being read keep what they saw. False when that failed, and nothing changed. */
+  async clear(table: Table): Promise<boolean> {
+    try {
+      await (table as StoredTable).database.clearAsync();
+    } catch (error) {
+      const { message } = this.refusal(await causeOf(error));
+      this.options.onNotice(`the space of table ${table.name} is free after the next opening: ${message}`);
+      return false;
+    }
     this.root.resetReadTxn();
+    return true;
   }
 
   /** An emptied table for a new use: older snapshots see nothing in it. */
@@ -187,7 +226,7 @@ export class Storage {
   /** The newest state, which the next unit of work is judged against: it may not be on disk yet. */
   readonly latest: View = {
     get: (table, key) => {
-      const change = this.gathering.find(table, key) ?? this.flushing?.find(table, key);
+      const change = this.gathering?.layer.find(table, key) ?? this.flushing?.layer.find(table, key);
       return change ? change.value : readOne(table as StoredTable, key);
     },
     read: (table, range, limit) => this.stacked().read(table, range, limit),
@@ -199,36 +238,55 @@ export class Storage {
   };
 
   private stacked(): View {
-    const lower = this.flushing ? this.flushing.over(this.file) : this.file;
-    return this.gathering.isEmpty ? lower : this.gathering.over(lower);
+    const lower = this.flushing ? this.flushing.layer.over(this.file) : this.file;
+    return this.gathering ? this.gathering.layer.over(lower) : lower;
   }
 
-  merge(layer: Layer): void {
-    if (this.failure)
-      throw new StoreError(1, `writes are refused since a commit failed: ${this.failure.message}`);
+  /** Takes the layer over; resolves when it, and all that was merged before it, is on disk. */
+  merge(layer: Layer): Promise<void> {
+    if (layer.isEmpty) return this.saved();
+    if (this.failure) throw this.failure;
     this.merges++;
     for (const table of layer.changedTables()) table.mergedAt = this.merges;
-    this.gathering.absorb(layer);
+    this.gathering ??= new Batch();
+    this.gathering.layer.absorb(layer);
+    this.running ??= new Promise<void>((done) => setImmediate(done)).then(() => this.flush());
+    return this.gathering.saved;
   }
 
-  durable(): Promise<void> {
-    if (this.failure) return Promise.reject(this.failure);
-    if (this.gathering.isEmpty)
-      return (this.running ?? Promise.resolve()).then(() => {
-        if (this.failure) throw this.failure;
-      });
-    return new Promise((resolve, reject) => {
-      this.waiting.push({ resolve, reject });
-      this.running ??= new Promise<void>((done) => setImmediate(done)).then(() => this.flush());
-    });
+  /** Resolves when all that was merged is on disk: the newest state an answer may rest on. */
+  saved(): Promise<void> {
+    if (this.failure) throw this.failure;
+    return (this.gathering ?? this.flushing)?.saved ?? Promise.resolve();
+  }
+
+  /** After a failed commit: memory holds what the file does again. */
+  goOn(): void {
+    this.failure = undefined;
   }
 
   private async flush(): Promise<void> {
-    const layer = (this.flushing = this.gathering);
-    const waiting = this.waiting;
-    const upTo = this.merges;
-    this.gathering = new Layer();
-    this.waiting = [];
+    for (let batch = this.gathering; batch; batch = this.gathering) {
+      this.flushing = batch;
+      this.gathering = undefined;
+      const upTo = this.merges;
+      try {
+        await this.commit(batch.layer);
+        this.root.resetReadTxn();
+        this.onDisk = upTo;
+        this.flushing = undefined;
+        batch.resolve();
+        if (this.trouble) this.options.onNotice('commits succeed again');
+        this.trouble = undefined;
+      } catch (error) {
+        this.fail(this.refusal(error));
+      }
+    }
+    this.running = undefined;
+  }
+
+  /** One LMDB transaction, synced. */
+  async commit(layer: Layer): Promise<void> {
     try {
       await this.root.batch(() => {
         layer.forEach((table, key, value) => {
@@ -236,20 +294,50 @@ export class Storage {
           void (value ? database.put(key, (table as StoredTable).seal(key, value)) : database.remove(key));
         });
       });
-      this.root.resetReadTxn();
-      this.onDisk = upTo;
-      this.flushing = undefined;
-      waiting.forEach(({ resolve }) => resolve());
     } catch (error) {
-      this.failure = error as Error;
-      [...waiting, ...this.waiting].forEach(({ reject }) => reject(error as Error));
-      this.waiting = [];
+      throw await causeOf(error);
     }
-    this.running = this.gathering.isEmpty || this.failure ? undefined : this.flush();
+  }
+
+  private fail(failure: StoreError): void {
+    this.failure = failure;
+    const lost = [this.flushing, this.gathering];
+    this.flushing = this.gathering = undefined;
+    if (!this.trouble) this.options.onNotice(`a commit failed, nothing of it is kept: ${failure.message}`);
+    this.trouble = failure;
+    this.options.onFailure();
+    lost.forEach((batch) => batch?.reject(failure));
+  }
+
+  private refusal(error: unknown): StoreError {
+    const { code, message } = error as { code?: unknown; message: string };
+    if (!outOfSpace.has(code) && !(code === errno.EIO && this.isFull()))
+      return new StoreError(1, `the write failed and nothing of it is kept: ${message}`);
+    return new StoreError(full, 'the disk is full: writes are refused until there is room, reading goes on');
+  }
+
+  /** LMDB names a write that was cut short an input/output error: the room that is left tells one from the other. */
+  private isFull(): boolean {
+    if (this.trouble?.code === full) return true;
+    const { bavail, bsize } = statfsSync(this.options.folder);
+    return bavail * bsize < leastRoom;
   }
 
   async close(): Promise<void> {
-    if (!this.failure) await this.durable();
+    await this.running;
     await this.root.close();
   }
+}
+
+/** OutOfDiskSpace. */
+const full = 14031;
+const { errno } = constants;
+const mapFull = -30792;
+const outOfSpace: ReadonlySet<unknown> = new Set([errno.ENOSPC, errno.EDQUOT, errno.EFBIG, mapFull]);
+const leastRoom = 16 * 1024 * 1024;
+
+/** lmdb rejects with an error that says where the cause is: in a promise of its own. */
+async function causeOf(error: unknown): Promise<unknown> {
+  const { commitError } = error as { commitError?: Promise<never> };
+  return commitError ? commitError.catch((cause: unknown) => cause) : error;
 }

@@ -34,18 +34,18 @@ const rolesOf = (name: string): string[] | undefined =>
   engine.users.get('admin', name)?.roles.map(({ role }) => role);
 
 describe('a change of users', () => {
-  const full = new Error('no space left');
+  const full = Object.assign(new Error('No space left on device'), { code: 28 });
 
   /** Runs a command up to its commit, which goes on when `commit` is called. */
   async function heldAtCommit(document: Document): Promise<{ commit: () => void; done: Promise<Reply> }> {
-    const durable = engine.storage.durable.bind(engine.storage);
+    const toDisk = engine.storage.commit.bind(engine.storage);
     let commit: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (commit = resolve));
     let done: Promise<Reply> | undefined;
     await new Promise<void>((reached) => {
-      jest.spyOn(engine.storage, 'durable').mockImplementationOnce(() => {
+      jest.spyOn(engine.storage, 'commit').mockImplementationOnce((layer) => {
         reached();
-        return held.then(durable);
+        return held.then(() => toDisk(layer));
       });
       done = command(document);
     });
@@ -72,8 +72,8 @@ describe('a change of users', () => {
       { grantRolesToUser: 'root', roles: ['read'] },
       { dropUser: 'root' },
     ]) {
-      jest.spyOn(engine.storage, 'durable').mockRejectedValueOnce(full);
-      await expect(command(change)).rejects.toBe(full);
+      jest.spyOn(engine.storage, 'commit').mockRejectedValueOnce(full);
+      await expect(command(change)).rejects.toMatchObject({ code: 14031 });
       expect(rolesOf('other')).toBeUndefined();
       expect(rolesOf('root')).toEqual(['root']);
       await expect(command({ usersInfo: 1 }, stranger)).rejects.toEqual(isRefused);
