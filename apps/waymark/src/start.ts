@@ -25,11 +25,13 @@ const PARENT_EVERY_MS = 250;
 /**
  * How the children's engine uses memory and cores. By default it has four threads for collecting and compiling, on two
  * cores more than there are beside the work itself; a young generation of 16 MiB is full before the commands in flight
- * are answered, and what lives is copied.
+ * are answered, and what lives is copied; and a small heap beside many buffers is marked whole twice a second, unless
+ * it may double first.
  */
 const CHILD_OPTIONS = [
   `--v8-pool-size=${Math.max(1, Math.min(4, availableParallelism() - 1))}`,
   '--max-semi-space-size=32',
+  '--heap-growing-percent=100',
 ];
 
 /**
