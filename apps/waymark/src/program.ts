@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { Config } from '#apps/settings';
 import { MOST_ACTED_FOR, type Role, roles } from '#libs/access';
+import { documentStoreCommand } from './document-store.js';
 import { eventStoreCommand } from './event-store.js';
 import { CannotStart, complain, inWords } from './failures.js';
 import { runService } from './service.js';
@@ -33,6 +34,7 @@ export function program(main: string, version: string): Command {
     .action(() => reporting(app));
   waymark.addCommand(tokenCommand());
   waymark.addCommand(eventStoreCommand(reporting));
+  waymark.addCommand(documentStoreCommand(reporting));
   waymark
     .command('demo')
     .description("tell one claim's journey against the running server (WAYMARK_URL)")

@@ -104,6 +104,7 @@ export class Engine {
           );
     if (now - this.sweptAt < 600_000) return;
     this.sweptAt = now;
+    this.storage.forgetDeadReaders();
     const old = this.sessions.sweep(this.storage.latest, now);
     if (old.isEmpty) return;
     await this.storage.merge(old);

@@ -21,7 +21,8 @@ const format = 'waymark-document-store';
 const formatVersion = 2;
 /** Folders of these versions are read too: what is written from now on has the newest. */
 const readVersions: readonly unknown[] = [1, formatVersion];
-const markerName = 'format.json';
+/** The file that makes a folder a document store. */
+export const markerName = 'format.json';
 const lockName = 'lock';
 const openHere = new Set<string>();
 
@@ -40,7 +41,8 @@ export function claimFolder(folder: string): () => void {
   };
 }
 
-function checkMarker(path: string, folder: string): void {
+/** @throws ForeignFolder unless the folder is empty or holds a store of a version this one reads. */
+export function checkMarker(path: string, folder: string): void {
   const found = readdirSync(path).filter((name) => !name.startsWith(lockName));
   if (found.length === 0) return;
   let marker: { format?: unknown; version?: unknown };
@@ -58,7 +60,7 @@ function checkMarker(path: string, folder: string): void {
 }
 
 /** Whole or not at all, so that a crash leaves a marker that can be read. */
-function writeMarker(path: string): void {
+export function writeMarker(path: string): void {
   const fresh = join(path, `${lockName}.marker`);
   writeFileSync(fresh, `${JSON.stringify({ format, version: formatVersion })}\n`, { flush: true });
   renameSync(fresh, join(path, markerName));

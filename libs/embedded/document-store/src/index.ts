@@ -5,6 +5,7 @@ import { listen, type TlsOptions } from './server.js';
 import { credentialOf, type Role } from './storage/users.js';
 
 export { FolderInUse, ForeignFolder } from './folder.js';
+export { backupDocumentStore, inspectDocumentStore, type Inspected } from './inspect.js';
 export { promisedPage } from './promised.js';
 export { PortTaken } from './server.js';
 

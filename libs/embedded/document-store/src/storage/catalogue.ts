@@ -15,7 +15,7 @@ import {
   type IndexKey,
   type Traits,
 } from './index-keys.js';
-import { Layer, type Table } from './layers.js';
+import { Layer, type Table, type View } from './layers.js';
 import { maximumTables, type Storage } from './storage.js';
 
 /** An index as asked for: `key` is the raw `{field: ±1}` document. */
@@ -94,6 +94,16 @@ export class Catalogue {
 
   /** Reads the catalogue and frees tables it does not name. */
   async load(): Promise<void> {
+    const used = this.read();
+    this.tables = used.size;
+    for (const name of this.storage.tableNames().filter((known) => /^[ct]\d+$/.test(known))) {
+      this.nextTable = Math.max(this.nextTable, Number(name.slice(1)) + 1);
+      if (!used.has(name)) await this.storage.drop(this.storage.table(name));
+    }
+  }
+
+  /** Reads the catalogue, changing nothing; answers the tables it names. */
+  read(): ReadonlySet<string> {
     const used = new Set<string>();
     for (const { key, value } of this.storage.latest.read(this.meta, everyName, maximumTables).entries) {
       const collection = this.decode(key.toString(), documentValue(value));
@@ -102,11 +112,17 @@ export class Catalogue {
         used.add(name),
       );
     }
-    this.tables = used.size;
-    for (const name of this.storage.tableNames().filter((known) => /^[ct]\d+$/.test(known))) {
-      this.nextTable = Math.max(this.nextTable, Number(name.slice(1)) + 1);
-      if (!used.has(name)) await this.storage.drop(this.storage.table(name));
-    }
+    return used;
+  }
+
+  /** Whether the catalogue of a state is this one. */
+  isOf(state: View): boolean {
+    const { entries } = state.read(this.meta, everyName, maximumTables);
+    const same = entries.filter(({ key, value }) => {
+      const known = this.collections.get(key.toString());
+      return known && encoded(known).equals(value);
+    });
+    return same.length === entries.length && same.length === this.collections.size;
   }
 
   /** Forgets what never reached the file; a collection that differs from it is another one from now on. */

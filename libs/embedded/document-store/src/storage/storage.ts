@@ -121,6 +121,8 @@ export interface StorageOptions {
   readonly onNotice: (notice: string) => void;
   /** A commit failed: called once, before anything else can be merged. */
   readonly onFailure: () => void;
+  /** For looking only: nothing is made, and another process may have the store open. */
+  readonly readOnly?: boolean;
 }
 
 /**
@@ -157,6 +159,7 @@ export class Storage {
       // Batches of its own would come with promises that nobody can catch when a commit fails.
       eventTurnBatching: false,
       noMemInit: true,
+      readOnly: options.readOnly === true,
     });
   }
 
@@ -172,6 +175,16 @@ export class Storage {
 
   tableNames(): string[] {
     return [...this.root.getKeys()].map((key) => key.toString('latin1').replace(/\0$/, ''));
+  }
+
+  /** Writes one state into a new file of an existing folder, leaving free pages out. Not synced. */
+  copyTo(folder: string): Promise<void> {
+    return this.root.backup(folder, true);
+  }
+
+  /** Pages held for a process that looked at the store and was killed are free again. */
+  forgetDeadReaders(): void {
+    this.root.readerCheck();
   }
 
   /** Frees the pages of a table that nothing refers to any more. */
@@ -199,7 +212,11 @@ export class Storage {
 
   /** What is on disk, as of now. */
   snapshot(): Snapshot {
-    return new Snapshot(this.root.useReadTransaction(), this.sequence, this.onDisk);
+    if (!this.options.readOnly)
+      return new Snapshot(this.root.useReadTransaction(), this.sequence, this.onDisk);
+    // Another process may have written since the last look; tables are not made anew here.
+    this.root.resetReadTxn();
+    return new Snapshot(this.root.useReadTransaction(), Infinity, this.onDisk);
   }
 
   /** The highest key on disk; its value is not looked at, so that damage there keeps nothing from opening. */
