@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import {
   BACKWARDS,
   END,
@@ -127,6 +128,17 @@ describe('reading the whole log', () => {
     expect(newest!.event!.position.commit).toBe(positions[5]);
     expect(await all(subject.client.readAll({ fromPosition: END }))).toEqual([]);
     expect(await all(subject.client.readAll({ direction: BACKWARDS, fromPosition: START }))).toEqual([]);
+  });
+
+  it('shows an event whose stream begins with $ and that is shorter than any name of its own', async () => {
+    const { client } = subject;
+    const stream = `$${randomUUID().slice(0, 8)}`;
+    const { position } = await client.appendToStream(
+      stream,
+      binaryEvent({ type: 't', data: new Uint8Array() }),
+    );
+    const [read] = await all(client.readAll({ fromPosition: position!, maxCount: 1 }));
+    expect(read!.event).toMatchObject({ streamId: stream, revision: 0n, type: 't' });
   });
 });
 

@@ -37,15 +37,9 @@ export const watch = (store: EventStore, name: string | undefined, wake: () => v
 /** Whether readers of the whole log see the event. */
 export const isInAll = (event: StoredEvent): boolean => !event.gone && isPublic(event);
 
-const isPublic = (event: StoredEvent): boolean =>
-  event.bytes[event.streamAt] !== OWN_OF_ALL[0] ||
-  event.bytes.compare(
-    OWN_OF_ALL,
-    0,
-    OWN_OF_ALL.length,
-    event.streamAt,
-    event.streamAt + OWN_OF_ALL.length,
-  ) !== 0;
+const isPublic = ({ bytes, streamAt }: StoredEvent): boolean =>
+  bytes[streamAt] !== OWN_OF_ALL[0] ||
+  !bytes.subarray(streamAt, streamAt + OWN_OF_ALL.length).equals(OWN_OF_ALL);
 
 /** What truncation, count and age leave of a stream for its readers, at one moment (section 3.4). */
 export class StreamWindow {
