@@ -34,7 +34,7 @@ const stored = fc
         fc.integer({ min: 16_000, max: 17_000 }).map((n) => Buffer.alloc(n, 1)),
       ),
     }),
-    position: whole.map((n) => n + 1),
+    position: whole.map((n) => Math.max(n, 1)),
     created: fc.integer({ min: 0, max: 9_999_999_999_999 }),
   })
   .map(({ event, position, created }) => {
