@@ -69,6 +69,53 @@ describe('the tools', () => {
   });
 });
 
+describe('the event store alone', () => {
+  let installation: Installation;
+  beforeAll(async () => {
+    installation = await Installation.create();
+  });
+  afterAll(() => installation.remove());
+  const users = (...args: string[]) => installation.run(['event-store', 'users', ...args]);
+
+  it('has users, whose passwords come from standard input', async () => {
+    const put = spawn(
+      process.execPath,
+      [installation.program, 'event-store', 'users', 'put', 'dana', '--group', '$ops', 'night'],
+      { env: installation.environment(), stdio: ['pipe', 'ignore', 'inherit'] },
+    );
+    put.stdin.end('secret\n');
+    expect(await once(put, 'close')).toEqual([0, null]);
+    expect(await users('list')).toMatchObject({ status: 0, out: 'dana $ops night\n' });
+    expect(await users('put', 'eve')).toMatchObject({
+      status: 1,
+      err: 'waymark: the password of a user is 1 to 1024 bytes long, not 0\n',
+    });
+    expect(await users('remove', 'eve')).toMatchObject({
+      status: 1,
+      err: 'waymark: there is no user "eve"\n',
+    });
+    expect(await users('remove', 'dana')).toMatchObject({ status: 0 });
+    expect(await users('list')).toMatchObject({ status: 0, out: '' });
+  });
+
+  it('is not served beyond loopback without TLS, and by `start` not at all', async () => {
+    const exposed = { WAYMARK_EVENTSTORE_HOST: '0.0.0.0' };
+    expect(await installation.run(['engines', '--event-store'], exposed)).toMatchObject({
+      status: 1,
+      err: 'waymark: host 0.0.0.0 is refused: beyond loopback TLS is needed\n',
+    });
+    const started = await installation.run(['start'], exposed);
+    expect(started.status).toBe(1);
+    expect(started.err).toMatch(
+      /^waymark: WAYMARK_EVENTSTORE_HOST and .* are for `waymark engines --event-store`/,
+    );
+    const half = await installation.run(['engines'], { WAYMARK_EVENTSTORE_TLS_KEY: 'key.pem' });
+    expect(half.err).toBe(
+      'waymark: WAYMARK_EVENTSTORE_TLS_CERT and WAYMARK_EVENTSTORE_TLS_KEY are set together or not\n',
+    );
+  });
+});
+
 describe('an app that runs alone', () => {
   it('refuses a data folder whose keys are gone, and makes no others', async () => {
     const installation = await Installation.create();

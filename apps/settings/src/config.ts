@@ -15,6 +15,13 @@ const url = (schemes: string[]) =>
     )
     .optional();
 
+const pemFile = (what: string) =>
+  z
+    .string()
+    .min(1)
+    .optional()
+    .describe(`The PEM file with the ${what}, for \`engines --event-store\` with TLS.`);
+
 /** A whole number, given as digits, within bounds. */
 function whole(standard: number, least: number, most: number) {
   const range = `a whole number from ${least} to ${most}`;
@@ -79,6 +86,13 @@ export const settings = z.object({
   WAYMARK_PORT: port(3000).describe('The port to listen on; 0 for a free one.'),
   WAYMARK_DATA: z.string().min(1).default('./data').describe('Where everything lies that must survive.'),
   WAYMARK_EVENTSTORE_PORT: port(2113).describe('Port of the embedded event store; 0 for a free one.'),
+  WAYMARK_EVENTSTORE_HOST: z
+    .string()
+    .min(1)
+    .default('127.0.0.1')
+    .describe('Where `engines --event-store` listens; beyond loopback with TLS and users only.'),
+  WAYMARK_EVENTSTORE_TLS_CERT: pemFile('certificate chain'),
+  WAYMARK_EVENTSTORE_TLS_KEY: pemFile('key of the certificate'),
   WAYMARK_MONGODB_PORT: port(27_017).describe('Port of the embedded document store; 0 for a free one.'),
   WAYMARK_EVENTSTORE_URL: url(['esdb', 'esdb+discover', 'kurrentdb', 'kurrentdb+discover']).describe(
     'A real event store, instead of the embedded one.',
@@ -152,6 +166,9 @@ export class Config {
   readonly port: number;
   readonly dataFolder: string;
   readonly eventStorePort: number;
+  readonly eventStoreHost: string;
+  /** PEM files; both or none. */
+  readonly eventStoreTls: { readonly cert: string; readonly key: string } | undefined;
   readonly mongoPort: number;
   /** Absent while the embedded engine is to be used and has not been started yet. */
   readonly eventStoreUrl: string | undefined;
@@ -180,6 +197,9 @@ export class Config {
     this.port = set.WAYMARK_PORT;
     this.dataFolder = set.WAYMARK_DATA;
     this.eventStorePort = set.WAYMARK_EVENTSTORE_PORT;
+    this.eventStoreHost = set.WAYMARK_EVENTSTORE_HOST;
+    const { WAYMARK_EVENTSTORE_TLS_CERT: cert, WAYMARK_EVENTSTORE_TLS_KEY: key } = set;
+    this.eventStoreTls = cert === undefined || key === undefined ? undefined : { cert, key };
     this.mongoPort = set.WAYMARK_MONGODB_PORT;
     this.eventStoreUrl = set.WAYMARK_EVENTSTORE_URL;
     this.mongoUrl = set.WAYMARK_MONGODB_URL;
@@ -214,7 +234,14 @@ export class Config {
   static from(environment: Readonly<Record<string, string | undefined>>): Config {
     const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
     const parsed = settings.safeParse(given);
-    if (parsed.success) return new Config(parsed.data);
+    if (parsed.success) {
+      const { WAYMARK_EVENTSTORE_TLS_CERT: cert, WAYMARK_EVENTSTORE_TLS_KEY: key } = parsed.data;
+      if ((cert === undefined) !== (key === undefined))
+        throw new BadSetting(
+          'WAYMARK_EVENTSTORE_TLS_CERT and WAYMARK_EVENTSTORE_TLS_KEY are set together or not',
+        );
+      return new Config(parsed.data);
+    }
     const lines = parsed.error.issues.map((issue) => {
       const name = String(issue.path[0]);
       const value = SECRET.includes(name) ? 'set to something else' : JSON.stringify(given[name]);

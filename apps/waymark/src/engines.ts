@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Config, StoreUsers } from '#apps/settings';
 import * as documents from '#libs/embedded/document-store';
@@ -56,11 +57,17 @@ export async function startEngines(config: Config, wanted: EnginesWanted): Promi
   }
 }
 
-function openEventStore({ dataFolder, eventStorePort: port, appendLimit }: Config) {
-  const { FolderInUse, ForeignFolder, PortTaken } = events;
-  return claimed(dataFolder, 'event-store', [FolderInUse, ForeignFolder, PortTaken], async (folder) => {
-    await checkPort(LOOPBACK, port, 'WAYMARK_EVENTSTORE_PORT');
-    return events.startEventStore({ folder, port, maxAppendBytes: appendLimit, onNotice });
+function openEventStore({ dataFolder, ...config }: Config) {
+  const { eventStoreHost: host, eventStorePort: port, appendLimit: maxAppendBytes, eventStoreTls } = config;
+  const { FolderInUse, ForeignFolder, PortTaken, Unprotected, UsersUnchanged } = events;
+  const mendable = [FolderInUse, ForeignFolder, PortTaken, Unprotected, UsersUnchanged];
+  return claimed(dataFolder, 'event-store', mendable, async (folder) => {
+    await checkPort(host, port, 'WAYMARK_EVENTSTORE_PORT', 'WAYMARK_EVENTSTORE_HOST');
+    const tls = eventStoreTls && {
+      cert: await readFile(eventStoreTls.cert, 'utf8'),
+      key: await readFile(eventStoreTls.key, 'utf8'),
+    };
+    return events.startEventStore({ folder, host, port, tls, maxAppendBytes, onNotice });
   });
 }
 

@@ -7,15 +7,20 @@ const NO_ADDRESS = ['EADDRNOTAVAIL', 'ENOTFOUND', 'EAI_AGAIN', 'EINVAL'];
 /**
  * Makes sure that a port can be listened on, before anything is started that would have to be undone.
  *
- * @throws CannotStart naming the setting: that of the port, or `WAYMARK_HOST` where the address is not this machine's.
+ * @throws CannotStart naming the setting: that of the port, or that of the host where the address is not this machine's.
  */
-export async function checkPort(host: string, port: number, setting: string): Promise<void> {
+export async function checkPort(
+  host: string,
+  port: number,
+  setting: string,
+  hostSetting = 'WAYMARK_HOST',
+): Promise<void> {
   const probe = createServer();
   await new Promise<void>((resolve, reject) => {
     probe.once('error', ({ code, message }: NodeJS.ErrnoException) => {
       const why = code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${code ?? message})`;
       const line = NO_ADDRESS.includes(code ?? '')
-        ? `${host} is no address of this machine (${code}): name another in WAYMARK_HOST`
+        ? `${host} is no address of this machine (${code}): name another in ${hostSetting}`
         : `port ${port} on ${host} ${why}: name another in ${setting}`;
       reject(new CannotStart(line));
     });

@@ -13,12 +13,14 @@ import {
   writeRunning,
 } from './data-folder.js';
 import type { EngineUrls } from './engines.js';
+import { CannotStart } from './failures.js';
 import { checkDistinct, checkPort } from './ports.js';
 import { stoppedBySignal, tell } from './service.js';
 
 /** Together less than the ten seconds in which a stop must be over. */
 const APP_GRACE_MS = 5_000;
 const ENGINES_GRACE_MS = 4_500;
+const LOOPBACK = '127.0.0.1';
 const HEALTH_EVERY_MS = 50;
 const PARENT_EVERY_MS = 250;
 
@@ -50,6 +52,7 @@ export async function start(config: Config, main: string): Promise<number> {
   const stopped = Promise.race([stoppedBySignal(), parentGone()]);
   const folder = resolve(config.dataFolder);
   checkDistinct(portsOf(config));
+  checkOwn(config);
   await openDataFolder(folder);
   const claimed = await claim(folder, 'server');
   const server = new Server(config, main);
@@ -72,6 +75,14 @@ export async function start(config: Config, main: string): Promise<number> {
   if (failure !== undefined) warn(failure);
   else if (attended) console.log('stopped');
   return failure === undefined ? 0 : 1;
+}
+
+/** The server's own engines are its alone. @throws CannotStart */
+function checkOwn({ eventStoreUrl, eventStoreHost, eventStoreTls }: Config): void {
+  if (eventStoreUrl !== undefined || (eventStoreHost === LOOPBACK && !eventStoreTls)) return;
+  throw new CannotStart(
+    'WAYMARK_EVENTSTORE_HOST and WAYMARK_EVENTSTORE_TLS_… are for `waymark engines --event-store`: run that, and give `waymark start` its address as WAYMARK_EVENTSTORE_URL',
+  );
 }
 
 /** The ports that a server would listen on. */

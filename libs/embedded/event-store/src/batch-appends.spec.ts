@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import type { AccessLists } from './access/lists.js';
 import { BatchAppendCall } from './batch-appends.js';
 import { OpenCalls } from './outlet.js';
 import { empty, shared, streams } from './protocol.js';
@@ -14,7 +15,15 @@ class Call extends EventEmitter {
   end(): void {
     this.ended = true;
   }
+  hold(): boolean {
+    return true;
+  }
+  release(): void {
+    return;
+  }
 }
+
+const access = { may: () => true } as unknown as AccessLists;
 
 const ID = '0b6a3c1e-8a54-4c57-b0f6-7f4f5b9a2c02';
 
@@ -39,12 +48,12 @@ const idOf = (n: number): string => ID.slice(0, -4) + String(n).padStart(4, '0')
 
 function openCall(call: Call, maxAppendBytes: number): void {
   const store = { draining: false, overloaded: false, hasRoom: () => Promise.resolve() };
-  new BatchAppendCall(
-    call as unknown as ConstructorParameters<typeof BatchAppendCall>[0],
-    store as unknown as EventStore,
+  new BatchAppendCall(call as unknown as ConstructorParameters<typeof BatchAppendCall>[0], {
+    store: store as unknown as EventStore,
     maxAppendBytes,
-    new OpenCalls(),
-  );
+    calls: new OpenCalls(),
+    access,
+  });
 }
 const refusals = (call: Call) => call.answers.map((answer) => answer.getError()?.getMessage());
 
@@ -60,12 +69,12 @@ it('answers an append that the disk holds up at its deadline, and only then', as
   } as unknown as EventStore;
   const call = new Call();
   const calls = new OpenCalls();
-  new BatchAppendCall(
-    call as unknown as ConstructorParameters<typeof BatchAppendCall>[0],
+  new BatchAppendCall(call as unknown as ConstructorParameters<typeof BatchAppendCall>[0], {
     store,
-    1024,
+    maxAppendBytes: 1024,
     calls,
-  );
+    access,
+  });
   call.emit('data', request(Date.now() + 3000));
   call.emit('end');
   jest.advanceTimersByTime(2900);

@@ -1,3 +1,4 @@
+import type { AccessLists } from './access/lists.js';
 import { batchFailure, batchNoEvents, batchRefusal } from './batch-answers.js';
 import { type BatchOptions, decodeBatchRequest } from './batch-request.js';
 import { invalidArgument, messageOf } from './errors.js';
@@ -18,6 +19,9 @@ const OVERDUE_TICK = 500;
 const UNFINISHED_APPENDS = 64;
 const UNFINISHED_BYTES = 20 * 1024 * 1024;
 
+/** What an event takes of memory beside its bytes. */
+export const EVENT_OVERHEAD = 512;
+
 /** An append that the store has and has not answered. */
 type Pending = Pick<Assembly, 'correlation' | 'options'>;
 
@@ -32,11 +36,21 @@ interface Assembly {
   timer: NodeJS.Timeout | undefined;
 }
 
+export interface BatchAppendOptions {
+  readonly store: EventStore;
+  readonly maxAppendBytes: number;
+  readonly calls: OpenCalls;
+  readonly access: AccessLists;
+}
+
 /**
  * `Streams/BatchAppend`, sections 2.1 and 2.5. Every correlation id gets exactly one answer; refusals are answers,
  * so that one append never disturbs another. While the disk or the client is behind, no more input is taken.
  */
 export class BatchAppendCall {
+  private readonly store: EventStore;
+  private readonly maxAppendBytes: number;
+  private readonly access: AccessLists;
   private readonly outlet: Outlet;
   private readonly assembling = new Map<string, Assembly>();
   private readonly pending = new Set<Pending>();
@@ -46,10 +60,11 @@ export class BatchAppendCall {
 
   constructor(
     private readonly call: RpcCall<Buffer, Buffer>,
-    private readonly store: EventStore,
-    private readonly maxAppendBytes: number,
-    calls: OpenCalls,
+    { store, maxAppendBytes, calls, access }: BatchAppendOptions,
   ) {
+    this.store = store;
+    this.maxAppendBytes = maxAppendBytes;
+    this.access = access;
     this.outlet = calls.open(call);
     this.outlet.whenClosed(() => this.forgetAll());
     call.on('data', (message: Buffer) => this.receive(message));
@@ -68,7 +83,9 @@ export class BatchAppendCall {
       const assembly =
         this.assembling.get(key) ?? (chunk.options && this.begin(chunk.correlation, chunk.options));
       if (assembly) {
-        assembly.held += message.length;
+        const bytes = message.length + EVENT_OVERHEAD * chunk.events.length;
+        if (!this.call.hold(bytes)) return;
+        assembly.held += bytes;
         this.take(assembly, key, chunk.events, chunk.final);
       }
     } catch (error) {
@@ -81,7 +98,8 @@ export class BatchAppendCall {
     const left = options.deadline === undefined ? ARRIVAL_LIMIT : options.deadline - Date.now();
     try {
       const stream = streamName(options.stream);
-      if (left > 0 && !refusesWrites(stream))
+      const { caller } = this.call;
+      if (left > 0 && !refusesWrites(stream) && this.access.may(caller, '$w', stream))
         return { correlation, stream, options, events: [], size: 0, held: 0, timer: undefined };
       this.outlet.write(batchFailure(correlation, options.stream, left > 0 ? 'access-denied' : 'timeout'));
     } catch (error) {
@@ -196,6 +214,7 @@ export class BatchAppendCall {
   }
 
   private forget(assembly: Assembly, key: string): void {
+    this.call.release(assembly.held);
     this.assembling.delete(key);
     clearTimeout(assembly.timer);
   }

@@ -1,4 +1,5 @@
 import type { sendUnaryData } from '@grpc/grpc-js';
+import { type BatchAppendOptions, EVENT_OVERHEAD } from './batch-appends.js';
 import {
   accessDenied,
   failureOf,
@@ -18,7 +19,7 @@ import {
 import { shared, streams } from './protocol.js';
 import type { ProposedEvent } from './record.js';
 import type { RpcCall } from './rpc-call.js';
-import type { Answer, EventStore } from './store.js';
+import type { Answer } from './store.js';
 import type { Expected } from './streams.js';
 
 type AppendCall = RpcCall<InstanceType<typeof streams.AppendReq>, InstanceType<typeof streams.AppendResp>>;
@@ -26,8 +27,7 @@ type AppendCallback = sendUnaryData<InstanceType<typeof streams.AppendResp>>;
 
 /** `Streams/Append`, section 2.1: options, then one message an event; a wrong expected version is an answer. */
 export function classicAppend(
-  store: EventStore,
-  maxAppendBytes: number,
+  { store, maxAppendBytes, access }: Omit<BatchAppendOptions, 'calls'>,
   call: AppendCall,
   callback: AppendCallback,
 ): void {
@@ -40,15 +40,20 @@ export function classicAppend(
     done = true;
     callback(error, value);
   };
+  const isWritable = (stream: string): boolean =>
+    !refusesWrites(stream) && access.may(call.caller, '$w', stream);
   call.on('data', (request: InstanceType<typeof streams.AppendReq>) => {
     if (done) return;
     try {
       const options = request.getOptions();
       if (options) target = appendTarget(options);
       const event = options ? undefined : classicEvent(request);
-      if (event) events.push(event);
-      size += event ? countedSize(event) : 0;
-      if (target && refusesWrites(target.stream)) finish(accessDenied());
+      if (event) {
+        events.push(event);
+        size += countedSize(event);
+        if (!call.hold(countedSize(event) + EVENT_OVERHEAD)) return;
+      }
+      if (target && !isWritable(target.stream)) finish(accessDenied());
       else if (size > maxAppendBytes) finish(maximumAppendSizeExceeded(maxAppendBytes));
     } catch (error) {
       finish(failureOf(error));

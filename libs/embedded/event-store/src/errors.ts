@@ -33,6 +33,9 @@ export const streamDeleted = (stream: string): Failure =>
 export const accessDenied = (): Failure =>
   failure(status.PERMISSION_DENIED, 'Access Denied', { exception: 'access-denied' });
 
+/** Of credentials that are not right; `accessDenied` is for who may not do what is asked. */
+export const unauthenticated = (): Failure => failure(status.UNAUTHENTICATED, 'Unauthenticated');
+
 export const maximumAppendSizeExceeded = (limit: number): Failure =>
   failure(status.INVALID_ARGUMENT, `Maximum Append Size of ${limit} Exceeded.`, {
     exception: 'maximum-append-size-exceeded',
@@ -91,6 +94,8 @@ export const maximumSubscribersReached = (stream: string, group: string): Failur
   );
 
 export const invalidArgument = (details: string): Failure => failure(status.INVALID_ARGUMENT, details);
+
+export const exhausted = (details: string): Failure => failure(status.RESOURCE_EXHAUSTED, details);
 
 export const unavailable = (details: string): Failure => failure(status.UNAVAILABLE, details);
 

@@ -29,6 +29,8 @@ const FORMAT = 'waymark-event-store';
 const VERSION = 1;
 /** The file that makes a folder an event store. */
 export const MARKER = 'format.json';
+/** Users may be made before the store is. */
+export const USERS_FILE = 'users.json';
 const LOCK = 'lock';
 /** Unix socket paths end at about 104 bytes; longer ones go through the folder's descriptor. */
 const SOCKET_PATH_LIMIT = 100;
@@ -74,7 +76,8 @@ export function syncFolder(path: string): void {
 /** Undefined for an empty folder; throws `ForeignFolder` for one of something else. */
 export function readMarker(path: string): Marker | undefined {
   if (!existsSync(join(path, MARKER))) {
-    const others = readdirSync(path).filter((name) => !name.startsWith(LOCK) && !name.startsWith(MARKER));
+    const own = [LOCK, MARKER, USERS_FILE];
+    const others = readdirSync(path).filter((name) => !own.some((each) => name.startsWith(each)));
     if (others.length === 0) return undefined;
     throw new ForeignFolder(`${path} is not empty and holds no event store (it has no ${MARKER})`);
   }

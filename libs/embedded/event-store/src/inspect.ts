@@ -1,8 +1,16 @@
-import { copyFileSync, createReadStream, createWriteStream, mkdirSync, readdirSync, statSync } from 'node:fs';
+import {
+  copyFileSync,
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  statSync,
+} from 'node:fs';
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { readExtent, writeExtent } from './extent.js';
-import { ForeignFolder, MARKER, readMarker, syncFolder } from './folder.js';
+import { ForeignFolder, MARKER, USERS_FILE, readMarker, syncFolder } from './folder.js';
 import { SegmentLog } from './log.js';
 import type { StoredEvent } from './record.js';
 import { segmentFiles } from './segments.js';
@@ -67,6 +75,7 @@ export async function backupEventStore(folder: string, target: string): Promise<
     await pipeline(createReadStream(file, { end: size - 1 }), copy);
   }
   writeExtent(target, { segments: files.length, position });
+  if (existsSync(join(folder, USERS_FILE))) copyFileSync(join(folder, USERS_FILE), join(target, USERS_FILE));
   copyFileSync(join(folder, MARKER), join(target, MARKER));
   syncFolder(target);
 }

@@ -1,11 +1,13 @@
 import { credentials, type sendUnaryData } from '@grpc/grpc-js';
 import { randomUUID } from 'node:crypto';
-import { messageOf } from './errors.js';
+import { type Caller, isOperator } from './access/callers.js';
+import { accessDenied, messageOf } from './errors.js';
 import { operations, operationsService } from './protocol.js';
 import type { Scavenger } from './scavenge.js';
 
 const { OperationsClient, OperationsService } = operationsService;
 const { ScavengeResult } = operations.ScavengeResp;
+type Asking = { readonly caller: Caller };
 type Answer = sendUnaryData<InstanceType<typeof operations.ScavengeResp>>;
 
 /** Of `Operations`, what there is here; the rest answers UNIMPLEMENTED. */
@@ -20,7 +22,8 @@ export function operationHandlers(scavenger: Scavenger, onNotice: (notice: strin
   const respond = (answer: Answer, result: 0 | 1 | 2): void =>
     answer(null, new operations.ScavengeResp().setScavengeId(id).setScavengeResult(result));
   return {
-    startScavenge: (_call: unknown, answer: Answer): void => {
+    startScavenge: ({ caller }: Asking, answer: Answer): void => {
+      if (!isOperator(caller)) return answer(accessDenied());
       if (scavenger.isRunning) return respond(answer, ScavengeResult.INPROGRESS);
       id = randomUUID();
       scavenger.run().then(
@@ -29,8 +32,10 @@ export function operationHandlers(scavenger: Scavenger, onNotice: (notice: strin
       );
       respond(answer, ScavengeResult.STARTED);
     },
-    stopScavenge: (_call: unknown, answer: Answer): void =>
-      void scavenger.stop().then(() => respond(answer, ScavengeResult.STOPPED)),
+    stopScavenge: ({ caller }: Asking, answer: Answer): void => {
+      if (!isOperator(caller)) return answer(accessDenied());
+      void scavenger.stop().then(() => respond(answer, ScavengeResult.STOPPED));
+    },
   };
 }
 

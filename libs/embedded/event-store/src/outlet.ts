@@ -6,6 +6,8 @@ interface Call {
   emit(event: 'error', failure: Failure): boolean;
   write(message: Buffer): boolean;
   end(): unknown;
+  hold(bytes: number): boolean;
+  release(bytes: number): void;
 }
 
 /**
@@ -23,7 +25,7 @@ export class Outlet {
     call.on('cancelled', close);
     call.on('drain', () => {
       this.full = false;
-      this.release();
+      this.wake();
     });
   }
 
@@ -31,11 +33,20 @@ export class Outlet {
     if (!this.closed) this.full = !this.call.write(message);
   }
 
-  /** Resolves when the client has taken enough for more to be written, or is gone. */
-  room(): Promise<void> {
-    return this.full && !this.closed
-      ? new Promise((resolve) => this.waiting.push(resolve))
-      : Promise.resolve();
+  /** Resolves when the client has taken enough for more to be written, or is gone; `held` bytes are kept until then. */
+  async room(held = 0): Promise<void> {
+    if (!this.full || this.closed || !this.call.hold(held)) return;
+    await new Promise<void>((resolve) => this.waiting.push(resolve));
+    this.call.release(held);
+  }
+
+  /** See `RpcCall.hold`: false when the call has failed over it. */
+  hold(bytes: number): boolean {
+    return this.call.hold(bytes);
+  }
+
+  release(bytes: number): void {
+    this.call.release(bytes);
   }
 
   /** Calls `listener` once, when the call ends for whatever reason; at once if it has. */
@@ -60,11 +71,11 @@ export class Outlet {
   private close(): void {
     if (this.closed) return;
     this.closed = true;
-    this.release();
+    this.wake();
     for (const listener of this.listeners.splice(0)) listener();
   }
 
-  private release(): void {
+  private wake(): void {
     for (const resolve of this.waiting.splice(0)) resolve();
   }
 }

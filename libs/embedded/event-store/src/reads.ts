@@ -1,6 +1,6 @@
 import { admitExpression, compileExpression } from './expressions.js';
 import type { Outlet } from './outlet.js';
-import { InvalidRequest, streamName } from './proposed.js';
+import { InvalidRequest } from './proposed.js';
 import { shared, streams } from './protocol.js';
 import type { Direction } from './reader.js';
 import type { StoredEvent } from './record.js';
@@ -88,11 +88,11 @@ export type StreamReadOutcome = 'done' | 'stream-deleted';
 /** A read of one stream, sections 3.3 and 3.4, as of the moment it starts. */
 export async function readStream(
   store: EventStore,
+  name: string,
   options: ReadOptions,
   outlet: Outlet,
 ): Promise<StreamReadOutcome> {
   const target = options.getStream()!;
-  const name = streamName(target.getStreamIdentifier()?.getStreamName_asU8() ?? new Uint8Array());
   await readiness(store, name);
   if (store.isTombstoned(name)) return 'stream-deleted';
   const stream = readable(store, name);
@@ -176,13 +176,17 @@ async function deliver(store: EventStore, options: ReadOptions, outlet: Outlet, 
       if (!walk.shows(event)) continue;
       outlet.write(encode(event));
       left -= 1;
-      if (outlet.full) await outlet.room();
+      if (outlet.full) await outlet.room(sizeOf(page));
       if (outlet.closed || left === 0) return;
     }
     if (isWithin(walk)) await nextTurn();
     if (outlet.closed) return;
   }
 }
+
+/** What a reader keeps of memory while its client takes nothing. */
+export const sizeOf = (page: readonly StoredEvent[]): number =>
+  page.reduce((sum, { length }) => sum + length, 0);
 
 /** Between pages others get their turn. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,8 +1,12 @@
 import { Metadata, status } from '@grpc/grpc-js';
 import { EventEmitter } from 'node:events';
-import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
-import { type Failure, messageOf } from './errors.js';
+import { type IncomingHttpHeaders, type ServerHttp2Stream, constants as http2 } from 'node:http2';
+import { type Caller, TRUSTED } from './access/callers.js';
+import { type Budget, Share } from './budget.js';
+import { type Failure, exhausted, messageOf } from './errors.js';
 
+/** Bytes of one call that its client may send ahead. */
+export const CALL_WINDOW = 256 * 1024;
 /** Compressed flag and length, before every message. */
 const PREFIX = 5;
 /** Messages of one turn leave together; more than this at once leaves at once. */
@@ -23,6 +27,7 @@ export interface Codec<Request, Response> {
 export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter {
   /** The only message of a call that has one. */
   request!: Request;
+  caller: Caller = TRUSTED;
   cancelled = false;
   private readonly decoder: MessageDecoder;
   private readonly arrived: Buffer[] = [];
@@ -32,14 +37,20 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
   private leavingBytes = 0;
   private blocked = false;
   private answered = false;
+  private readonly share: Share;
+  /** Bytes that have arrived and were not handed on, and that the client has not taken. */
+  private waiting = 0;
+  private untaken = 0;
 
   constructor(
     private readonly stream: ServerHttp2Stream,
     private readonly headers: IncomingHttpHeaders,
     private readonly codec: Codec<Request, Response>,
     receiveLimit: number,
+    budget: Budget,
   ) {
     super();
+    this.share = new Share(budget);
     this.decoder = new MessageDecoder(receiveLimit);
     this.on('error', (failure: Failure) => this.fail(failure));
     stream.on('data', (chunk: Buffer) => this.receive(chunk));
@@ -49,11 +60,16 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
     });
     stream.on('drain', () => {
       this.blocked = false;
+      this.share.give(this.untaken);
+      this.untaken = 0;
       this.emit('drain');
     });
     // A reset by the client; 'close' follows.
     stream.on('error', () => this.cancel());
-    stream.on('close', () => this.cancel());
+    stream.on('close', () => {
+      this.share.close();
+      this.cancel();
+    });
   }
 
   get metadata(): Metadata {
@@ -65,17 +81,41 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
     return socket?.remoteAddress ? `${socket.remoteAddress}:${socket.remotePort}` : 'unknown';
   }
 
+  /** The address by which the client reached this server, as it says. */
+  get authority(): string {
+    return this.headers[':authority'] ?? '';
+  }
+
+  /** While it is paused, what the client may send ahead counts as held. */
   pause(): this {
+    if (this.paused) return this;
     this.paused = true;
     this.stream.pause();
+    this.hold(CALL_WINDOW);
     return this;
   }
 
   resume(): this {
+    if (!this.paused) return this;
     this.paused = false;
+    this.release(CALL_WINDOW);
     this.deliver();
     if (!this.paused) this.stream.resume();
     return this;
+  }
+
+  /**
+   * Counts bytes that are kept for this call beyond the message in which they came, until they are released or the call
+   * is over. If the connection, or all of them together, has too much by then the call is failed and this is false.
+   */
+  hold(bytes: number): boolean {
+    const fits = this.share.take(bytes);
+    if (!fits) this.fail(TOO_MUCH);
+    return fits;
+  }
+
+  release(bytes: number): void {
+    this.share.give(bytes);
   }
 
   /** False when the client is behind: wait for `drain`. */
@@ -107,7 +147,11 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
     this.leavingBytes = 0;
     if (this.gone) return;
     if (!this.stream.headersSent) this.stream.respond(RESPONSE, { waitForTrailers: true });
-    if (!this.stream.write(bytes)) this.blocked = true;
+    if (this.stream.write(bytes) || this.answered) return;
+    this.blocked = true;
+    if (this.share.take(bytes.length)) this.untaken += bytes.length;
+    // Who does not take its answers would not take this one: what waits for it is dropped.
+    else this.stream.close(http2.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
   /** A stream that was reset is closed a tick before its events say so. */
@@ -147,8 +191,10 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
     }
     // What the client still sends is dropped, so that it can finish sending.
     this.arrived.length = 0;
-    this.paused = false;
-    this.stream.resume();
+    this.decoder.clear();
+    this.release(this.waiting);
+    this.waiting = 0;
+    this.resume();
   }
 
   private cancel(): void {
@@ -159,6 +205,8 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
 
   private receive(chunk: Buffer): void {
     if (this.answered) return;
+    if (!this.hold(chunk.length)) return;
+    this.waiting += chunk.length;
     try {
       this.decoder.take(chunk, this.arrived);
     } catch (error) {
@@ -172,6 +220,8 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
     while (!this.paused && !this.answered) {
       const bytes = this.arrived.shift();
       if (!bytes) break;
+      this.release(PREFIX + bytes.length);
+      this.waiting -= PREFIX + bytes.length;
       this.hand(bytes);
     }
     if (this.inputEnded && !this.paused && this.arrived.length === 0 && !this.cancelled) {
@@ -194,6 +244,8 @@ export class RpcCall<Request = unknown, Response = unknown> extends EventEmitter
     this.emit('data', message);
   }
 }
+
+const TOO_MUCH = exhausted('too much of what this client has sent, or was sent, is not done with yet');
 
 const flush = (call: RpcCall): void => call.flush();
 
@@ -229,6 +281,11 @@ class MessageDecoder {
     this.rest = [];
     this.restBytes = 0;
     if (at < bytes.length) this.keep(bytes.subarray(at));
+  }
+
+  clear(): void {
+    this.rest = [];
+    this.restBytes = 0;
   }
 
   private keep(chunk: Buffer): void {

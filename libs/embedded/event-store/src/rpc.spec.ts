@@ -31,13 +31,23 @@ const noNotice = (notice: string): void => {
   throw new Error(notice);
 };
 
+const LIMITS = {
+  receiveBytes: 1000,
+  callsPerConnection: 4,
+  calls: 100,
+  connections: 50,
+  heldPerConnection: 2 << 20,
+  held: 4 << 20,
+  firstCallMs: 30_000,
+};
+
 let server: RpcServer;
 let address: string;
 let client: Client;
 let flooded = 0;
 let cancelled: Promise<void>;
 beforeAll(async () => {
-  server = new RpcServer({ receiveBytes: 1000, callsPerConnection: 4, connections: 50 }, noNotice);
+  server = new RpcServer({ limits: LIMITS, onNotice: noNotice });
   server.addService(definition, {
     echo: (call: Bytes) => {
       call.on('data', (message: Buffer) => call.write(message));
@@ -184,8 +194,7 @@ describe('what would end the process', () => {
 
   it('an error of the listening socket is told, and calls go on', async () => {
     const notices: string[] = [];
-    const limits = { receiveBytes: 1000, callsPerConnection: 4, connections: 1 };
-    const other = new RpcServer(limits, (notice) => notices.push(notice));
+    const other = new RpcServer({ limits: LIMITS, onNotice: (notice) => notices.push(notice) });
     await other.listen(0, '127.0.0.1');
     other['server'].emit('error', new Error('EMFILE'));
     expect(notices).toEqual(['the event store cannot listen: EMFILE']);
@@ -212,7 +221,7 @@ describe('the limits', () => {
   });
 
   it('connections: one more is closed at once, and a place becomes free again', async () => {
-    const small = new RpcServer({ receiveBytes: 1000, callsPerConnection: 4, connections: 1 }, noNotice);
+    const small = new RpcServer({ limits: { ...LIMITS, connections: 1 }, onNotice: noNotice });
     const url = `http://127.0.0.1:${await small.listen(0, '127.0.0.1')}`;
     const first = connect(url);
     await once(first, 'remoteSettings');

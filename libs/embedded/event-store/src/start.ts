@@ -1,5 +1,7 @@
+import { Callers } from './access/callers.js';
+import { type UserWanted, Users, ensureUsers } from './access/users.js';
 import { openFolder } from './folder.js';
-import { operationHandlers } from './operations.js';
+import type { TlsOptions } from './rpc-server.js';
 import { type Scavenged, Scavenger } from './scavenge.js';
 import { StoreServer } from './server.js';
 import { EventStore } from './store.js';
@@ -7,10 +9,14 @@ import { EventStore } from './store.js';
 export interface EventStoreOptions {
   /** Made if absent; held by this process alone until closed. */
   folder: string;
-  /** A loopback address, 127.0.0.1 by default: there are no users and no TLS yet. */
+  /** 127.0.0.1 by default. Beyond loopback both `tls` and users are needed. */
   host?: string;
   /** 0 takes a free one. */
   port: number;
+  /** Speak TLS only. Then, and only then, there are users: without it the client does not show credentials. */
+  tls?: TlsOptions | undefined;
+  /** Users that there must be, made or changed before anybody is served; others stay as they are. */
+  users?: readonly UserWanted[];
   /** What one append may hold: data, metadata and twice the type's length. 1 MiB by default. */
   maxAppendBytes?: number;
   /** Size at which a log file is closed and the next begun. 64 MiB by default. */
@@ -33,9 +39,15 @@ const MIB = 1024 * 1024;
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/;
 const MAX_APPEND_LIMIT = 256 * MIB;
 
+/** The store would listen beyond this machine without TLS, or without users. Nothing is served. */
+export class Unprotected extends Error {
+  override readonly name = 'Unprotected';
+}
+
 /**
- * Opens the folder and serves it. Rejects with `FolderInUse`, `ForeignFolder`, `PortTaken`, with `DamagedLog` when
- * stored bytes are not what was written, and with a `RangeError` for an option out of range.
+ * Opens the folder and serves it. Rejects with `FolderInUse`, `ForeignFolder`, `PortTaken`, `Unprotected`,
+ * `UsersUnchanged`, with `DamagedLog` when stored bytes are not what was written, and with a `RangeError` for an option
+ * out of range.
  */
 export async function startEventStore(options: EventStoreOptions): Promise<RunningEventStore> {
   const {
@@ -43,25 +55,30 @@ export async function startEventStore(options: EventStoreOptions): Promise<Runni
     maxAppendBytes = MIB,
     segmentBytes = 64 * MIB,
     onNotice = () => undefined,
+    tls,
   } = options;
-  if (!LOOPBACK.test(host))
-    throw new RangeError(
-      `host must be a loopback address, not ${host}: the event store has no users and no TLS yet`,
-    );
+  const exposed = !LOOPBACK.test(host);
+  if (exposed && !tls) throw new Unprotected(`host ${host} is refused: beyond loopback TLS is needed`);
   inRange('maxAppendBytes', maxAppendBytes, 1, MAX_APPEND_LIMIT);
   inRange('segmentBytes', segmentBytes, 1024, 1024 * MIB);
   inRange('port', options.port, 0, 65_535);
   const folder = await openFolder(options.folder);
   let store: EventStore | undefined;
   try {
+    await ensureUsers(folder.path, options.users ?? []);
+    const users = new Users(folder.path, onNotice);
+    if (exposed && users.isEmpty)
+      throw new Unprotected(
+        `host ${host} is refused: beyond loopback users are needed, and ${options.folder} holds none`,
+      );
     store = new EventStore({ folder: folder.path, salt: folder.salt, segmentBytes, onNotice });
     const scavenger = new Scavenger(store, folder.salt);
-    const operations = operationHandlers(scavenger, onNotice);
-    const server = new StoreServer(store, maxAppendBytes, host, operations, onNotice);
+    const callers = tls && new Callers(users, exposed || !users.isEmpty);
+    const server = new StoreServer({ store, scavenger, maxAppendBytes, host, tls, callers, onNotice });
     const port = await server.listen(options.port);
     return {
       port,
-      url: urlOf(host, port),
+      url: urlOf(host, port, tls !== undefined),
       scavenge: () => scavenger.run(),
       close: once(() => closeAll(server, scavenger, store, folder)),
     };
@@ -86,8 +103,8 @@ async function closeAll(
   }
 }
 
-const urlOf = (host: string, port: number): string =>
-  `esdb://${host.includes(':') ? `[${host}]` : host}:${port}?tls=false`;
+const urlOf = (host: string, port: number, secure: boolean): string =>
+  `esdb://${host.includes(':') ? `[${host}]` : host}:${port}?tls=${secure}`;
 
 /** Closing twice is closing once. */
 function once(run: () => Promise<void>): () => Promise<void> {

@@ -85,7 +85,15 @@ export interface StreamMetadata {
   /** Seconds. */
   readonly maxAge?: number;
   readonly softDeleted: boolean;
+  /** Who may do what; absent where it says nothing. */
+  readonly access?: AccessList;
 }
+
+/** To read, to write, to delete, and to read and write the metadata. */
+const RIGHTS = ['$r', '$w', '$d', '$mr', '$mw'] as const;
+export type Right = (typeof RIGHTS)[number];
+/** Names of users and groups; a right without a list is not spoken of. */
+export type AccessList = { readonly [right in Right]?: readonly string[] };
 
 export const NO_METADATA: StreamMetadata = { softDeleted: false };
 
@@ -106,7 +114,21 @@ export function parseMetadata(document: Buffer): StreamMetadata {
     maxCount: wholeNumber(fields['$maxCount'], 1),
     maxAge: wholeNumber(fields['$maxAge'], 1),
     softDeleted: truncateBefore !== undefined && truncateBefore > Number.MAX_SAFE_INTEGER,
+    access: fields['$acl'] === undefined ? undefined : accessList(document, '$acl'),
   };
+}
+
+/** The list under a key of a document; what is neither a name nor an array of names speaks of nothing. */
+export function accessList(document: Buffer, key: string): AccessList {
+  const lists = parseDocument(document)[key];
+  if (typeof lists !== 'object' || lists === null) return {};
+  return Object.fromEntries(
+    RIGHTS.flatMap((right) => {
+      const names: unknown = (lists as Record<string, unknown>)[right];
+      const list = typeof names === 'string' ? [names] : names;
+      return Array.isArray(list) && list.every((name) => typeof name === 'string') ? [[right, list]] : [];
+    }),
+  );
 }
 
 /** A document that shows a soft-deleted stream again from `revision` on and keeps its other keys. */

@@ -24,6 +24,12 @@ class SlowCall extends EventEmitter {
     this.credit = credit;
     this.emit('drain');
   }
+  hold(): boolean {
+    return true;
+  }
+  release(): void {
+    return;
+  }
 }
 
 let folder: string;
@@ -58,7 +64,7 @@ it('fetches no page for a client that takes nothing, and holds one page for it a
   const pages = jest.spyOn(store.reader, 'allPage');
   const call = new SlowCall(4);
   const outlet = new Outlet(call);
-  const ended = subscribe(store, everything(), outlet);
+  const ended = subscribe(store, everything(), outlet, () => true);
   await turns(20);
   expect(call.taken).toHaveLength(4);
   for (let n = 0; n < 50; n++) await store.append('other', 'any', []);

@@ -2,9 +2,18 @@ import { randomUUID } from 'node:crypto';
 import type { Outlet } from './outlet.js';
 import { InvalidRequest, streamName } from './proposed.js';
 import { streams } from './protocol.js';
-import { type EventFilter, type ReadOptions, boundOf, encodeFor, filterOf, nextTurn } from './reads.js';
+import {
+  type EventFilter,
+  type ReadOptions,
+  boundOf,
+  encodeFor,
+  filterOf,
+  nextTurn,
+  sizeOf,
+} from './reads.js';
 import type { StoredEvent } from './record.js';
 import type { EventStore } from './store.js';
+import { metadataStreamOf } from './streams.js';
 import { StreamWindow, awaitsIndex, isInAll, pageOf, readable, readiness, watch } from './views.js';
 import { CAUGHT_UP, encodeCheckpoint } from './wire.js';
 
@@ -14,7 +23,7 @@ const DEFAULT_WINDOW = 32;
 /** After more than this at once others get their turn, also when the subscription is live. */
 const SHORT_PAGE = 32;
 
-export type SubscriptionOutcome = 'closed' | 'stream-deleted';
+export type SubscriptionOutcome = 'closed' | 'stream-deleted' | 'access-denied';
 
 /** What a subscription walks: a cursor over durable events, moved only by taking a page. */
 interface Source {
@@ -40,6 +49,7 @@ export async function subscribe(
   store: EventStore,
   options: ReadOptions,
   outlet: Outlet,
+  allowed: () => boolean,
 ): Promise<SubscriptionOutcome> {
   const filter = options.hasAll() ? filterOf(options) : undefined;
   const checkpoints = filter && new Checkpoints(checkpointInterval(options));
@@ -47,13 +57,16 @@ export async function subscribe(
   const source = options.hasAll() ? new AllSource(store, options, filter) : new StreamSource(store, options);
   if (source.isOver()) return 'stream-deleted';
   const bell = new Bell();
-  const unwatch = watch(store, source.stream, () => bell.ring());
+  const { stream } = source;
+  // Its metadata may say that it is not for this client any more.
+  const watched = stream === undefined ? [undefined] : [stream, metadataStreamOf(stream)];
+  const unwatch = watched.map((name) => watch(store, name, () => bell.ring()));
   outlet.whenClosed(() => bell.ring());
   try {
     outlet.write(confirmation());
-    return await pump(store, options, source, outlet, checkpoints, bell);
+    return await pump({ store, options, source, outlet, checkpoints, bell, allowed });
   } finally {
-    unwatch();
+    for (const stop of unwatch) stop();
   }
 }
 
@@ -63,24 +76,29 @@ const nameOf = (options: ReadOptions): string | undefined =>
     ? streamName(options.getStream()!.getStreamIdentifier()?.getStreamName_asU8() ?? new Uint8Array())
     : undefined;
 
-async function pump(
-  store: EventStore,
-  options: ReadOptions,
-  source: Source,
-  outlet: Outlet,
-  checkpoints: Checkpoints | undefined,
-  bell: Bell,
-): Promise<SubscriptionOutcome> {
+interface Flow {
+  readonly store: EventStore;
+  readonly options: ReadOptions;
+  readonly source: Source;
+  readonly outlet: Outlet;
+  readonly checkpoints: Checkpoints | undefined;
+  readonly bell: Bell;
+  allowed(): boolean;
+}
+
+async function pump(flow: Flow): Promise<SubscriptionOutcome> {
+  const { store, options, source, outlet, checkpoints, bell } = flow;
   const resolveLinks = options.getResolveLinks();
   const encode = encodeFor(store, resolveLinks);
   let live = false;
   while (!outlet.closed) {
     const page = source.page(live);
+    if (!flow.allowed()) return 'access-denied';
     if (resolveLinks && awaitsIndex(store, page)) await store.system.ready();
     for (const event of page) {
       if (source.shows(event, live)) outlet.write(encode(event));
       checkpoints?.examine(event.position, outlet);
-      if (outlet.full) await outlet.room();
+      if (outlet.full) await outlet.room(sizeOf(page));
       if (outlet.closed) return 'closed';
     }
     if (page.length > 0) {

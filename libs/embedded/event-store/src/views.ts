@@ -58,6 +58,14 @@ export class StreamWindow {
   }
 }
 
+/** The newest event that readers of the stream see. */
+export function newest(store: EventStore, name: string): StoredEvent | undefined {
+  const stream = readable(store, name);
+  if (!stream || stream.lastRevision < 0 || store.isTombstoned(name)) return undefined;
+  if (stream.lastRevision < new StreamWindow(store, name).first) return undefined;
+  return pageOf(store, stream, stream.lastRevision, 'forwards', 1)[0];
+}
+
 /** What is delivered for an event that was read; a link whose target is gone comes alone. */
 export interface Resolved {
   readonly event: StoredEvent | undefined;

@@ -1,6 +1,16 @@
 import type { sendUnaryData } from '@grpc/grpc-js';
-import { CallFailed, failureOf, invalidArgument, persistentFailure, unavailable } from '../errors.js';
-import type { OpenCalls, Outlet } from '../outlet.js';
+import { type Caller, isOperator, isUser } from '../access/callers.js';
+import type { AccessLists } from '../access/lists.js';
+import type { BatchAppendOptions } from '../batch-appends.js';
+import {
+  CallFailed,
+  accessDenied,
+  failureOf,
+  invalidArgument,
+  persistentFailure,
+  unavailable,
+} from '../errors.js';
+import type { Outlet } from '../outlet.js';
 import { ALL_STREAM, InvalidRequest, streamName, uuidBytes, uuidFromHalves } from '../proposed.js';
 import { persistent, persistentService, type shared } from '../protocol.js';
 import type { RpcCall } from '../rpc-call.js';
@@ -15,7 +25,7 @@ import { requested } from './settings.js';
 type ReadReq = InstanceType<typeof persistent.ReadReq>;
 type ReadCall = RpcCall<ReadReq, Buffer>;
 type Unary<Request, Response> = (
-  call: Pick<RpcCall<Request, Response>, 'request'>,
+  call: Pick<RpcCall<Request, Response>, 'request' | 'caller'>,
   callback: sendUnaryData<Response>,
 ) => void;
 
@@ -61,8 +71,12 @@ function optionsOf<Options>(request: { getOptions(): Options | undefined }): Opt
 
 /** Answers a call with one message, or with the failure that its work ended in. */
 const unary =
-  <Request, Response>(work: (request: Request) => Response | Promise<Response>): Unary<Request, Response> =>
+  <Request, Response>(
+    allowed: (caller: Caller) => boolean,
+    work: (request: Request) => Response | Promise<Response>,
+  ): Unary<Request, Response> =>
   (call, callback) => {
+    if (!allowed(call.caller)) return callback(accessDenied());
     Promise.resolve(call.request)
       .then(work)
       .then(
@@ -72,36 +86,39 @@ const unary =
       );
   };
 
-/** The calls of `PersistentSubscriptions`, section 6. */
-export function persistentCalls(groups: PersistentSubscriptions, store: EventStore, calls: OpenCalls) {
+/** The calls of `PersistentSubscriptions`, section 6; who may make them, section 6.2. */
+export function persistentCalls(
+  groups: PersistentSubscriptions,
+  { store, calls, access }: Omit<BatchAppendOptions, 'maxAppendBytes'>,
+) {
   const position = (): number => store.catalogue.lastPosition;
   return {
-    create: unary(async (request: InstanceType<typeof persistent.CreateReq>) => {
+    create: unary(isOperator, async (request: InstanceType<typeof persistent.CreateReq>) => {
       await groups.create(requested(optionsOf(request), position()));
       return new persistent.CreateResp();
     }),
-    update: unary(async (request: InstanceType<typeof persistent.UpdateReq>) => {
+    update: unary(isOperator, async (request: InstanceType<typeof persistent.UpdateReq>) => {
       await groups.update(requested(optionsOf(request), position()));
       return new persistent.UpdateResp();
     }),
-    delete: unary(async (request: InstanceType<typeof persistent.DeleteReq>) => {
+    delete: unary(isOperator, async (request: InstanceType<typeof persistent.DeleteReq>) => {
       const options = optionsOf(request);
       await groups.delete(streamOf(options), options.getGroupName());
       return new persistent.DeleteResp();
     }),
-    getInfo: unary(async (request: InstanceType<typeof persistent.GetInfoReq>) => {
+    getInfo: unary(isUser, async (request: InstanceType<typeof persistent.GetInfoReq>) => {
       const options = optionsOf(request);
       await readiness(store, streamOf(options));
       const group = groups.find(streamOf(options), options.getGroupName());
       return new persistent.GetInfoResp().setSubscriptionInfo(infoOf(group));
     }),
-    list: unary(async (request: InstanceType<typeof persistent.ListReq>) => {
+    list: unary(isUser, async (request: InstanceType<typeof persistent.ListReq>) => {
       const one = optionsOf(request).getListForStream();
       const stream = one && (one.hasAll() ? ALL_STREAM : nameOf(one.getStream()));
       for (const { config } of groups.list(stream)) await readiness(store, config.stream);
       return new persistent.ListResp().setSubscriptionsList(groups.list(stream).map(infoOf));
     }),
-    replayParked: unary(async (request: InstanceType<typeof persistent.ReplayParkedReq>) => {
+    replayParked: unary(isOperator, async (request: InstanceType<typeof persistent.ReplayParkedReq>) => {
       const options = optionsOf(request);
       const [stream, name] = [streamOf(options), options.getGroupName()];
       const stopAt = options.hasStopAt() ? Number(options.getStopAt()) : undefined;
@@ -110,11 +127,11 @@ export function persistentCalls(groups: PersistentSubscriptions, store: EventSto
       await groups.replay(stream, name, stopAt);
       return new persistent.ReplayParkedResp();
     }),
-    restartSubsystem: unary(async (request: InstanceType<typeof shared.Empty>) => {
+    restartSubsystem: unary(isOperator, async (request: InstanceType<typeof shared.Empty>) => {
       await groups.restart();
       return request;
     }),
-    read: (call: ReadCall) => void new ReadPersistent(call, groups, store, calls.open(call)),
+    read: (call: ReadCall) => void new ReadPersistent(call, groups, { store, access }, calls.open(call)),
   };
 }
 
@@ -129,7 +146,7 @@ class ReadPersistent {
   constructor(
     private readonly call: ReadCall,
     private readonly groups: PersistentSubscriptions,
-    private readonly store: EventStore,
+    private readonly room: { readonly store: EventStore; readonly access: AccessLists },
     private readonly outlet: Outlet,
   ) {
     call.on('data', (request: ReadReq) => {
@@ -142,7 +159,7 @@ class ReadPersistent {
 
   private async receive(request: ReadReq): Promise<void> {
     if (this.outlet.closed) return;
-    if (this.store.draining) throw new CallFailed(unavailable('the event store is stopping'));
+    if (this.room.store.draining) throw new CallFailed(unavailable('the event store is stopping'));
     const options = request.getOptions();
     if (options) {
       if (this.group) throw new InvalidRequest('the options must come once, first');
@@ -158,6 +175,7 @@ class ReadPersistent {
 
   private connect(options: InstanceType<typeof persistent.ReadReq.Options>): Promise<Group> {
     const [stream, group] = [streamOf(options), options.getGroupName()];
+    this.room.access.demand(this.call.caller, '$r', stream);
     const confirmation = new persistent.ReadResp.SubscriptionConfirmation().setSubscriptionId(
       `${stream}::${group}`,
     );
@@ -173,9 +191,9 @@ class ReadPersistent {
   }
 }
 
-function peerOf(call: Pick<ReadCall, 'metadata' | 'getPeer'>): Peer {
+function peerOf(call: Pick<ReadCall, 'metadata' | 'getPeer' | 'caller'>): Peer {
   const [name = ''] = call.metadata.get('connection-name');
-  return { from: call.getPeer(), username: 'anonymous', connectionName: name.toString() };
+  return { from: call.getPeer(), username: call.caller.name, connectionName: name.toString() };
 }
 
 /** The id as `Message.key` has it; one that is no UUID is nobody's. */

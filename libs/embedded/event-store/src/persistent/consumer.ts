@@ -29,11 +29,15 @@ export interface Peer {
 
 const MEASURED = 1000;
 
+/** Bytes of unanswered events beyond which a client is given no more, however many slots it has. */
+const IN_FLIGHT_BYTES = 16 * 1024 * 1024;
+
 /** One connection to a group. It holds at most `slots` events that are not yet answered. */
 export class GroupClient implements Consumer {
   readonly inFlight = new Set<Message>();
   readonly connectedAt = Date.now();
   totalItems = 0;
+  private bytes = 0;
   /** Milliseconds from delivery to acknowledgement, newest last; kept where extra statistics are asked for. */
   readonly measured: number[] = [];
 
@@ -44,20 +48,25 @@ export class GroupClient implements Consumer {
   ) {}
 
   get hasRoom(): boolean {
-    return this.inFlight.size < this.slots && !this.outlet.full && !this.outlet.closed;
+    const { full, closed } = this.outlet;
+    return this.inFlight.size < this.slots && this.bytes < IN_FLIGHT_BYTES && !full && !closed;
   }
 
   send(message: Message): void {
     message.client = this;
     this.inFlight.add(message);
+    this.bytes += bytesOf(message);
     this.totalItems += 1;
+    this.outlet.hold(bytesOf(message));
     this.outlet.write(encodeReadEvent(message.event, message.link, message.retries));
   }
 
   /** Takes the message back: it was answered, was too late, or the client is gone. */
   release(message: Message): void {
-    this.inFlight.delete(message);
     message.client = undefined;
+    if (!this.inFlight.delete(message)) return;
+    this.bytes -= bytesOf(message);
+    if (!this.outlet.closed) this.outlet.release(bytesOf(message));
   }
 
   measure(milliseconds: number): void {
@@ -68,3 +77,5 @@ export class GroupClient implements Consumer {
     this.outlet.fail(failure);
   }
 }
+
+export const bytesOf = ({ event, link }: Resolved): number => (event?.length ?? 0) + (link?.length ?? 0);

@@ -51,6 +51,12 @@ class OpenCall extends EventEmitter {
   end(): void {
     this.emit('close');
   }
+  hold(): boolean {
+    return true;
+  }
+  release(): void {
+    return;
+  }
 }
 
 function newClient(slots: number): GroupClient {

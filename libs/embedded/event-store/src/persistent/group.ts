@@ -5,7 +5,7 @@ import { LogUnwritable } from '../segments.js';
 import type { EventStore } from '../store.js';
 import { Bell } from '../subscriptions.js';
 import { type Resolved, awaitsIndex, resolve } from '../views.js';
-import type { GroupClient, Message } from './consumer.js';
+import { type GroupClient, type Message, bytesOf } from './consumer.js';
 import { CheckpointStream, ParkedStream } from './own-streams.js';
 import type { GroupConfig } from './settings.js';
 import { GroupSource } from './source.js';
@@ -15,6 +15,9 @@ export type NackAction = 'park' | 'retry' | 'skip';
 
 /** A timeout of 0 means the next time that timeouts are looked at: milliseconds. */
 const TICK = 1000;
+
+/** Bytes beyond which nothing more is read until some of it is delivered, however few events they are. */
+const READ_AHEAD_BYTES = 4 * 1024 * 1024;
 
 /**
  * One persistent subscription, section 6: what it reads is handed to its clients one by one and is done with when it
@@ -47,6 +50,7 @@ export class Group {
   private checkpointTimer: NodeJS.Timeout | undefined;
   private sinceCheckpoint = 0;
   private checkpointing: Promise<void> | undefined;
+  private freshBytes = 0;
   private readonly parking = new Set<Promise<void>>();
 
   constructor(
@@ -175,6 +179,7 @@ export class Group {
       for (const entry of this.parked.take()) this.retries.push(messageOf(entry, undefined, entry.number));
     const { readBatchSize, historyBufferSize, resolveLinks } = this.config.settings;
     if (this.fresh.length >= (this.strategy.letsPass ? historyBufferSize : readBatchSize)) return false;
+    if (this.freshBytes >= READ_AHEAD_BYTES) return false;
     const { events, examined, skipped, upTo } = this.source.page(readBatchSize);
     const read = events.map(({ event }) => event);
     this.needsIndex = resolveLinks && awaitsIndex(this.store, read);
@@ -185,6 +190,7 @@ export class Group {
     // Only now: what could not be resolved has not been taken and comes again.
     this.source.pass(upTo);
     for (const { place } of events) this.open.add(place);
+    for (const message of messages) this.freshBytes += bytesOf(message);
     this.fresh.push(...messages);
     if (skipped > 0) this.note(skipped);
     return examined > 0;
@@ -198,6 +204,7 @@ export class Group {
         const client = this.strategy.choose(sourceOf(message.event, message.link));
         if (client) {
           queue.splice(i, 1);
+          if (queue === this.fresh) this.freshBytes -= bytesOf(message);
           this.send(client, message);
           delivered = true;
         } else if (this.strategy.letsPass) i += 1;

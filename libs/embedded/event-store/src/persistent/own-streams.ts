@@ -3,7 +3,7 @@ import type { ProposedEvent, StoredEvent } from '../record.js';
 import type { EventStore } from '../store.js';
 import { METADATA_TYPE, metadataStreamOf } from '../streams.js';
 import { LINK_TYPE } from '../system-streams.js';
-import { type Resolved, StreamWindow, awaitsIndex, pageOf, readable, resolve } from '../views.js';
+import { type Resolved, StreamWindow, awaitsIndex, newest, pageOf, readable, resolve } from '../views.js';
 import { type GroupConfig, placeText } from './settings.js';
 
 const CHECKPOINT_TYPE = '$SubscriptionCheckpoint';
@@ -25,14 +25,6 @@ export function systemEvent(type: string, json: boolean, data: string, metadata 
 
 const setMetadata = (store: EventStore, stream: string, document: string): Promise<unknown> =>
   store.append(metadataStreamOf(stream), 'any', [systemEvent(METADATA_TYPE, true, document)]);
-
-/** The newest event that readers of the stream see. */
-export function newest(store: EventStore, name: string): StoredEvent | undefined {
-  const stream = readable(store, name);
-  if (!stream || stream.lastRevision < 0 || store.isTombstoned(name)) return undefined;
-  if (stream.lastRevision < new StreamWindow(store, name).first) return undefined;
-  return pageOf(store, stream, stream.lastRevision, 'forwards', 1)[0];
-}
 
 /** Where a group is: everything up to the checkpoint is done with. One event a checkpoint, of which two are kept. */
 export class CheckpointStream {

@@ -47,6 +47,12 @@ class OpenCall extends EventEmitter {
   end(): void {
     this.emit('close');
   }
+  hold(): boolean {
+    return true;
+  }
+  release(): void {
+    return;
+  }
 }
 
 const newClient = (): GroupClient =>

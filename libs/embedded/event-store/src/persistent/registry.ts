@@ -2,10 +2,10 @@ import { CallFailed, maximumSubscribersReached, persistentFailure, unavailable }
 import { ALL_STREAM } from '../proposed.js';
 import type { Bound } from '../reads.js';
 import type { EventStore } from '../store.js';
-import { readable, readiness } from '../views.js';
+import { newest, readable, readiness } from '../views.js';
 import type { GroupClient } from './consumer.js';
 import { Group } from './group.js';
-import { newest, ownStream, systemEvent } from './own-streams.js';
+import { ownStream, systemEvent } from './own-streams.js';
 import { type GroupConfig, type Requested, withWholeTimes } from './settings.js';
 
 const CONFIG_STREAM = '$persistentSubscriptionConfig';
