@@ -1,3 +1,5 @@
+import canonicalize from 'canonicalize';
+import fc from 'fast-check';
 import { canonicalJson, derivedId, digestOf, sha256 } from './index.js';
 
 describe('canonical JSON', () => {
@@ -7,9 +9,32 @@ describe('canonical JSON', () => {
     );
   });
 
+  it('is what the reference package writes, or both refuse', () => {
+    const written = (write: (value: unknown) => string | undefined, value: unknown): string | undefined => {
+      try {
+        return write(value);
+      } catch {
+        return 'refused';
+      }
+    };
+    const key = fc.string({ unit: fc.constantFrom('1', '10', 'a', 'é', '"', '😀', '\u20ac', '\ud800', '') });
+    const values = fc.oneof(
+      fc.jsonValue({ noUnicodeString: false }),
+      fc.dictionary(key, fc.oneof(fc.double(), fc.string({ unit: 'binary' }), fc.date(), fc.jsonValue())),
+    );
+    fc.assert(
+      fc.property(values, (value) =>
+        expect(written(canonicalJson, value)).toBe(written(canonicalize, value)),
+      ),
+      { numRuns: 500 },
+    );
+  });
+
   it.each([
     ['a lone surrogate', '\ud800'],
+    ['a lone surrogate in a name', { '\ud800': 1 }],
     ['a non-finite number', Infinity],
+    ['a bigint', 1n],
     ['nothing', undefined],
   ])('refuses %s', (_name, value) => expect(() => canonicalJson(value)).toThrow());
 
