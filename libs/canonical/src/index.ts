@@ -18,8 +18,13 @@ export function canonicalJson(value: unknown): string {
   if (typeof value !== 'object') throw new TypeError(`not a JSON value: ${typeof value}`);
   if (Array.isArray(value))
     return `[${value.map((item: unknown) => (item === undefined ? 'null' : canonicalJson(item))).join(',')}]`;
-  if ('toJSON' in value && typeof value.toJSON === 'function') return canonicalJson(value.toJSON());
+  if (tellsItself(value)) return canonicalJson(value.toJSON());
   return object(value as Readonly<Record<string, unknown>>);
+}
+
+/** Such as a `Date`; a member of that name that is no function is a member like others. */
+function tellsItself(value: object): value is { toJSON(): unknown } {
+  return 'toJSON' in value && typeof value.toJSON === 'function';
 }
 
 /** Members in the order of their names' UTF-16 code units. */
