@@ -1,10 +1,12 @@
 import { canonicalJson } from '#libs/canonical';
+import { documentsOf, firstEdition } from './editions.js';
 import { advance } from './event-log.js';
 import type { Projection, View } from './projection.js';
 import { type StoredDocument, documentId, openDocument } from './stored.js';
 import type { Stores } from './stores.js';
 
-export interface Comparison {
+/** How the documents of a projection differ from what they must be. */
+export interface FoldComparison {
   readonly compared: number;
   /** Streams in the log without a document. */
   readonly missing: string[];
@@ -21,7 +23,11 @@ export interface Comparison {
  *
  * Wait for the projection to reach the head first: one that is behind differs. Holds all documents in memory.
  */
-export async function compareWithFold<Doc>(projection: Projection<Doc>, stores: Stores): Promise<Comparison> {
+export async function compareWithFold<Doc>(
+  projection: Projection<Doc>,
+  stores: Stores,
+  edition = firstEdition(projection),
+): Promise<FoldComparison> {
   const folded = await foldLog(projection, stores);
   const missing = new Set(folded.keys());
   const extra: string[] = [];
@@ -29,7 +35,7 @@ export async function compareWithFold<Doc>(projection: Projection<Doc>, stores: 
   let compared = 0;
   const documents = stores.models
     .openReadModel(projection.name, 'reader')
-    .collection<StoredDocument>(projection.collection)
+    .collection<StoredDocument>(documentsOf(edition))
     .find();
   for await (const stored of documents) {
     missing.delete(stored._id);

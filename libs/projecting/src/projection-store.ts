@@ -1,20 +1,36 @@
 import { Unopenable } from '#libs/vault';
 import type { ClientSession, Collection } from 'mongodb';
 import { MongoServerError } from 'mongodb';
+import {
+  DEAD_LETTERS,
+  documentsOf,
+  EditionGone,
+  firstEdition,
+  keptIn,
+  lettersOf,
+  POSITIONS,
+  readEditions,
+} from './editions.js';
 import { advance } from './event-log.js';
 import type { Projection, View } from './projection.js';
 import { type ReadModel, answered } from './read-models.js';
 import { type StoredDocument, documentId, openDocument, sealDocument } from './stored.js';
 import type { Stores } from './stores.js';
 
-/** Where one version of a projection stands in the log; `null` before its first event. */
-interface PositionDocument {
+/** Where one edition of a projection stands in the log; `null` before its first event. */
+export interface PositionDocument {
+  /** The edition. */
   readonly _id: string;
   readonly projection: string;
   readonly version: number;
   readonly position: bigint | null;
   /** The event handled last, so that a log that went back in time can be told. */
-  readonly lastEvent?: { readonly stream: string; readonly revision: bigint; readonly eventId: string };
+  readonly lastEvent?: {
+    readonly stream: string;
+    readonly revision: bigint;
+    readonly eventId: string;
+    readonly position?: bigint;
+  };
   readonly savedAt: string;
 }
 
@@ -50,32 +66,33 @@ export class PositionMoved extends Error {
 const DUPLICATE_KEY = 11_000;
 
 /**
- * Documents, position and dead letters of one version of a projection: all in its database, all written in one
+ * Documents, position and dead letters of one edition of a projection: all in its database, all written in one
  * transaction whose condition is the position it was computed from. Of two writers only one can commit; the other
  * gets `PositionMoved` and has written nothing.
  */
 export class ProjectionStore<Doc> {
   private readonly model: ReadModel;
-  private readonly key: string;
 
   constructor(
     private readonly projection: Projection<Doc>,
     private readonly stores: Stores,
+    private readonly edition = firstEdition(projection),
   ) {
     this.model = stores.models.openReadModel(projection.name);
-    this.key = `v${projection.version}`;
   }
 
   /**
    * Creates what is missing (collections, indexes, the position) and gives the stored position and dead letters.
+   * @throws EditionGone when the edition is one of those that were dropped.
    * @throws Error when the collection lacks the unique index on tenant and id after all.
    */
   async open(): Promise<{ position: bigint | null; deadLetters: DeadLetter[] }> {
+    const editions = await answered(readEditions(this.model));
+    if (editions && !keptIn(editions).includes(this.edition))
+      throw new EditionGone(`${this.projection.name} ${this.edition} was dropped`);
     await answered(this.prepare());
-    const found = await answered(this.positions().findOne({ _id: this.key }));
-    const deadLetters = await answered(
-      this.deadLetters().find({ version: this.projection.version }).toArray(),
-    );
+    const found = await answered(this.positions().findOne({ _id: this.edition }));
+    const deadLetters = await answered(this.deadLetters().find(lettersOf(this.edition)).toArray());
     return { position: found?.position ?? null, deadLetters };
   }
 
@@ -90,7 +107,7 @@ export class ProjectionStore<Doc> {
     if (!unique) throw new Error(`${this.projection.name} has no unique index on tenant and id`);
     await this.deadLetters().createIndex({ version: 1, stream: 1 });
     const { name, version } = this.projection;
-    const first = { _id: this.key, projection: name, version, position: null, savedAt: now() };
+    const first = { _id: this.edition, projection: name, version, position: null, savedAt: now() };
     await this.positions()
       .insertOne(first)
       .catch((error: unknown) => {
@@ -165,7 +182,7 @@ export class ProjectionStore<Doc> {
   ): Promise<void> {
     const change = { position: through, savedAt: now(), ...(last && { lastEvent: last }) };
     const { matchedCount } = await this.positions().updateOne(
-      { _id: this.key, position: from },
+      { _id: this.edition, position: from },
       { $set: change },
       session ? { session } : {},
     );
@@ -201,19 +218,19 @@ export class ProjectionStore<Doc> {
   }
 
   private letterId(stream: string): string {
-    return `${this.key}:${stream}`;
+    return `${this.edition}:${stream}`;
   }
 
   documents(): Collection<StoredDocument> {
-    return this.model.collection<StoredDocument>(this.projection.collection);
+    return this.model.collection<StoredDocument>(documentsOf(this.edition));
   }
 
   private positions(): Collection<PositionDocument> {
-    return this.model.collection<PositionDocument>('positions');
+    return this.model.collection<PositionDocument>(POSITIONS);
   }
 
   private deadLetters(): Collection<StoredDeadLetter> {
-    return this.model.collection<StoredDeadLetter>('dead-letters');
+    return this.model.collection<StoredDeadLetter>(DEAD_LETTERS);
   }
 }
 

@@ -43,6 +43,15 @@ export interface ProjectionDefinition<Doc, Event extends DomainEvent> {
   readonly customerOf: (doc: Doc) => string;
   /** Searchable personal texts; what is stored is their keyed HMAC under `search.<name>`. */
   readonly search?: Readonly<Record<string, (doc: Doc) => string>>;
+  /** The version before, shipped beside this one so that it stays current until readers are switched, and after. */
+  readonly previous?: Predecessor<Doc>;
+}
+
+/** A version before this one. `Doc` describes the documents of both: what only the newer has is optional. */
+export interface Predecessor<Doc> {
+  readonly projection: Projection<Doc>;
+  /** A document of the newer version as the older one would have it: what differs beyond that is not meant to. */
+  readonly expected: (newer: Doc) => Doc;
 }
 
 /** A projection ready to run. Build one with `defineProjection`. */
@@ -51,13 +60,13 @@ export interface Projection<Doc> {
   readonly version: number;
   readonly category: string;
   readonly prefix: string;
-  readonly collection: string;
   readonly document: z.ZodType<Doc>;
   readonly personal: readonly { path: FieldPath; kind: DataKind }[];
   readonly indexes: readonly ProjectionIndex[];
   readonly fold: Readonly<Record<string, Handling<Doc, DomainEvent>>>;
   readonly customerOf: (doc: Doc) => string;
   readonly search: Readonly<Record<string, (doc: Doc) => string>>;
+  readonly previous?: Predecessor<Doc>;
 }
 
 /** A document with its place: `revision` is the last event folded in, `created` the position of the first. */
@@ -80,7 +89,7 @@ const RESERVED = ['_id', 'tenant', 'id', 'revision', 'position', 'created', 'sea
 export function defineProjection<Doc extends Record<string, Json | undefined>, Event extends DomainEvent>(
   definition: ProjectionDefinition<Doc, Event>,
 ): Projection<Doc> {
-  const { name, version, category, document } = definition;
+  const { name, category, document } = definition;
   if (!/^[a-z][a-z0-9-]{0,37}$/.test(name))
     throw new TypeError(`projection name ${name}: lower-case letters`);
   if (!/^[a-z]+$/.test(category)) throw new TypeError(`category ${category} of ${name}: lower-case letters`);
@@ -90,7 +99,6 @@ export function defineProjection<Doc extends Record<string, Json | undefined>, E
   return {
     ...definition,
     prefix: `${category}-`,
-    collection: `documents-v${version}`,
     personal: personalFields(document),
     fold: definition.fold as unknown as Projection<Doc>['fold'],
     search: definition.search ?? {},

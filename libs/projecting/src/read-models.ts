@@ -160,6 +160,15 @@ export class ReadModel {
     );
   }
 
+  /** Drops a collection, if there is one. */
+  async remove(collection: string): Promise<void> {
+    await this.collection(collection)
+      .drop()
+      .catch((error: unknown) => {
+        if (!(error instanceof MongoServerError && error.code === NAMESPACE_NOT_FOUND)) throw error;
+      });
+  }
+
   /**
    * Runs writes as one transaction with majority: all of them stand or none. One that lost a conflict is run
    * again, three times at most, so `work` must write the same each time.
@@ -198,6 +207,7 @@ export class ReadModel {
   }
 }
 
+const NAMESPACE_NOT_FOUND = 26;
 const NAMESPACE_EXISTS = 48;
 const NOT_IMPLEMENTED = 238;
 

@@ -1,29 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { type Delivery, advance, openFor } from './event-log.js';
+import { EditionGone } from './editions.js';
 import { DeliveryBuffer, type Intake } from './intake.js';
 import { type Projection, type Recorded, type View, codeOf, project } from './projection.js';
 import { type Batch, type DeadLetter, ProjectionStore } from './projection-store.js';
+import { type LaneOptions, type ProjectionStatus, Rate, Waiters } from './lane.js';
 import { documentId } from './stored.js';
 import type { Stores } from './stores.js';
-
-export interface ProjectionStatus {
-  readonly name: string;
-  readonly version: number;
-  /** Stalled: a store does not answer; it goes on by itself when it does. */
-  readonly status: 'starting' | 'catching-up' | 'live' | 'stalled' | 'stopped';
-  /** Everything up to here is in the read model. */
-  readonly position: bigint;
-  /** The newest position of the log that this runner knows of. */
-  readonly head: bigint;
-  /** Events received and not yet committed; while catching up there may be more in the log. */
-  readonly lagEvents: number;
-  /** Age of the oldest such event; 0 when caught up. */
-  readonly lagSeconds: number;
-  readonly deadLetters: number;
-  readonly batches: number;
-  readonly events: number;
-}
 
 const BATCH = 500;
 const POSITION_SAVED_EVERY_MS = 1_000;
@@ -34,8 +18,12 @@ const CACHED_VIEWS = 500;
 const REST_FOR_WORK = 4;
 const LONGEST_REST_MS = 200;
 
+class TooManyDeadLetters extends Error {
+  override readonly name = 'TooManyDeadLetters';
+}
+
 /**
- * Keeps one projection's read model up to date: one lane, in log order.
+ * Keeps one edition of a projection up to date: one lane, in log order.
  *
  * What arrives while a batch commits, and in a rest of four times that time, is the next batch: under load many events
  * share a document and a commit, and commands have the machine. A full batch, and whoever waits for a position, end
@@ -51,7 +39,7 @@ export class ProjectionRunner<Doc> {
   private readonly store: ProjectionStore<Doc>;
   private readonly cache = new LRUCache<string, View<Doc>>({ max: CACHED_VIEWS });
   private readonly held = new Map<string, DeadLetter>();
-  private readonly waiters = new Set<Waiter>();
+  private readonly waiters = new Waiters();
   private restUntil = 0;
   private endRest: () => void = () => undefined;
   private committing = new Map<string, View<Doc>>();
@@ -62,6 +50,8 @@ export class ProjectionRunner<Doc> {
   private received = 0;
   private applied = 0;
   private batches = 0;
+  private readonly rate = new Rate();
+  private allowedFrom = 0;
   private behindSince: number | undefined;
   private retried = false;
   private stopping = new AbortController();
@@ -71,8 +61,9 @@ export class ProjectionRunner<Doc> {
   constructor(
     private readonly projection: Projection<Doc>,
     private readonly stores: Stores,
+    private readonly options: LaneOptions = {},
   ) {
-    this.store = new ProjectionStore(projection, stores);
+    this.store = new ProjectionStore(projection, stores, options.edition);
   }
 
   /** Begins in the background, whether or not the stores answer yet. */
@@ -97,7 +88,7 @@ export class ProjectionRunner<Doc> {
     await this.looking;
     this.running = undefined;
     this.state = 'stopped';
-    for (const waiter of this.waiters) waiter.settle(false);
+    this.waiters.giveUp();
   }
 
   status(): ProjectionStatus {
@@ -111,6 +102,7 @@ export class ProjectionRunner<Doc> {
       head: this.newest > position ? this.newest : position,
       lagEvents: this.received - this.applied,
       lagSeconds: this.behindSince === undefined ? 0 : Math.max(0, (Date.now() - this.behindSince) / 1_000),
+      rate: this.rate.of(this.applied),
       deadLetters: this.held.size,
       batches: this.batches,
       events: this.applied,
@@ -120,20 +112,12 @@ export class ProjectionRunner<Doc> {
   /** Whether the read model has reached a position of the log, waiting for it so many milliseconds at most. */
   waitFor(position: bigint, milliseconds: number): Promise<boolean> {
     if (this.position !== null && this.position >= position) return Promise.resolve(true);
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => waiter.settle(false), milliseconds);
-      const waiter: Waiter = {
-        position,
-        settle: (reached) => {
-          clearTimeout(timer);
-          this.waiters.delete(waiter);
-          resolve(reached);
-        },
-      };
-      this.waiters.add(waiter);
-      this.endRest();
-      void Promise.resolve(this.looking).then(() => this.look());
-    });
+    const over = this.state === 'standing-back' || this.state === 'failed';
+    if (over || this.stopping.signal.aborted) return Promise.resolve(false);
+    const reached = this.waiters.waitFor(position, milliseconds);
+    this.endRest();
+    void Promise.resolve(this.looking).then(() => this.look());
+    return reached;
   }
 
   private async run(stop: AbortSignal): Promise<void> {
@@ -143,6 +127,8 @@ export class ProjectionRunner<Doc> {
         await this.lane(stop);
       } catch (error) {
         if (stop.aborted) return;
+        if (error instanceof EditionGone) return this.end('standing-back');
+        if (error instanceof TooManyDeadLetters) return this.end('failed');
         if (this.batches > before) failures = 0;
         this.state = 'stalled';
         this.behindSince ??= Date.now();
@@ -152,6 +138,12 @@ export class ProjectionRunner<Doc> {
         await delay(retryInMs, undefined, { signal: stop }).catch(() => undefined);
       }
     }
+  }
+
+  /** For good: whoever waits is told that what was waited for will not come. */
+  private end(state: 'standing-back' | 'failed'): void {
+    this.state = state;
+    this.waiters.giveUp();
   }
 
   private async lane(stop: AbortSignal): Promise<void> {
@@ -194,6 +186,7 @@ export class ProjectionRunner<Doc> {
       for (;;) {
         await Promise.race([commit, buffer.full]);
         await this.rest(stop, buffer.full);
+        await this.keepPace(stop);
         const intake = await buffer.take();
         if (!intake || stop.aborted) break;
         const batch = await this.fold(intake);
@@ -238,9 +231,16 @@ export class ProjectionRunner<Doc> {
     });
   }
 
+  private async keepPace(stop: AbortSignal): Promise<void> {
+    const left = this.allowedFrom - performance.now();
+    if (left > 0) await delay(left, undefined, { signal: stop }).catch(() => undefined);
+  }
+
   /** Folds events per document, from the newest views: those being committed count as standing. */
   private async fold({ events, through }: Intake): Promise<Batch<Doc>> {
     const views = await this.current(events);
+    const pace = this.options.pace?.() ?? null;
+    if (pace !== null) this.allowedFrom = performance.now() + (1_000 * events.length) / pace;
     const { log } = this.stores;
     const opened = await Promise.all(events.map((event) => openFor(this.projection, log, event)));
     const changed = new Map<string, View<Doc>>();
@@ -259,13 +259,16 @@ export class ProjectionRunner<Doc> {
         setAside.push(this.hold(event, codeOf(error)));
       }
     });
+    const { mostDeadLetters = Infinity } = this.options;
+    if (this.held.size > mostDeadLetters)
+      throw new TooManyDeadLetters(`${this.projection.name} set ${this.held.size} streams aside`);
     const last = events.at(-1);
     return {
       views: [...changed.values()],
       setAside,
       released: [],
       through: through ?? this.position,
-      ...(last && { last: { stream: last.stream, revision: last.revision, eventId: last.eventId } }),
+      ...(last && { last: placeOf(last) }),
     };
   }
 
@@ -367,13 +370,12 @@ export class ProjectionRunner<Doc> {
 
   private reach(position: bigint): void {
     if (this.position === null || position > this.position) this.position = position;
-    for (const waiter of this.waiters) if (waiter.position <= position) waiter.settle(true);
+    this.waiters.reach(position);
   }
 }
 
-interface Waiter {
-  readonly position: bigint;
-  readonly settle: (reached: boolean) => void;
+function placeOf({ stream, revision, eventId, position }: Recorded) {
+  return { stream, revision, eventId, position };
 }
 
 function recordedAt(event: Recorded): number {

@@ -270,7 +270,7 @@ describe('a single read of a run', () => {
     expect(new Set(answers.map((answer) => answer?.revision))).toEqual(new Set([0n]));
     const found = await stores.models
       .openReadModel('current-checkpoints')
-      .collection(currentCheckpoints.collection)
+      .collection(`documents-v${currentCheckpoints.version}`)
       .find({ id: runId })
       .toArray();
     expect(found).toMatchObject([{ tenant, revision: 0n, customerId: OWNER }]);
