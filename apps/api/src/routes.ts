@@ -29,7 +29,7 @@ export interface RouteSpec {
   /** Whether a body may be left out; `{}` stands for it. */
   readonly bodyOptional?: boolean;
   readonly answer?: z.ZodType;
-  readonly status?: 200 | 201;
+  readonly status?: 200 | 201 | 202;
   /** The status where the record was there already; `status` by default. */
   readonly repeatedStatus?: 200;
 }
@@ -60,6 +60,8 @@ export const pathParameters: Shape = {
   customerId: uuid,
   proposalId: uuid,
   key: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'a key such as contact.channel'),
+  name: z.string().regex(/^[a-z][a-z0-9-]{0,37}$/, 'the name of a projection'),
+  rebuildId: uuid,
   code: z.string().regex(/^[a-z-]{1,64}$/, 'a problem code'),
 };
 

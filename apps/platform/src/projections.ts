@@ -1,3 +1,5 @@
+import type { RebuildOrder, RefusalCode, ShownRebuild } from '#libs/projecting';
+
 /** How one projection stands. Positions are of the log; `lag` is what is in the log and not yet in the view. */
 export interface ProjectionStatus {
   readonly name: string;
@@ -7,6 +9,8 @@ export interface ProjectionStatus {
   readonly head: bigint;
   readonly lagEvents: number;
   readonly lagSeconds: number;
+  /** Events applied a second, of late. */
+  readonly rate: number;
   readonly deadLetters: number;
 }
 
@@ -15,7 +19,13 @@ export interface RunningProjection {
   status(): ProjectionStatus | Promise<ProjectionStatus>;
   /** Whether the view has reached a position, waiting at most so many milliseconds for it. */
   waitFor(position: bigint, milliseconds: number): Promise<boolean>;
+  /** Carries out what an operator orders of its rebuilds. */
+  order(order: RebuildOrder): Promise<Ordered>;
 }
+
+/** An order's outcome, in a form that crosses threads: what stands after it, or why nothing has changed. */
+export type Ordered =
+  { readonly rebuild: ShownRebuild } | { readonly refused: RefusalCode; readonly detail: string };
 
 /**
  * The projections that this process runs. Whoever starts a runner adds it; reads wait on them, health and

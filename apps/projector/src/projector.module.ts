@@ -5,9 +5,9 @@ import {
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { Gauge } from 'prom-client';
-import { Log, Metrics, RunningProjections, noticeIn } from '#apps/platform';
+import { Log, Metrics, type Ordered, RunningProjections, noticeIn } from '#apps/platform';
 import { EventStore } from '#libs/event-store';
-import { type ProjectionStatus, ProjectionRunner, ReadModels } from '#libs/projecting';
+import { type ProjectionStatus, ReadModels, Refused, VersionedProjection } from '#libs/projecting';
 import { Vault } from '#libs/vault';
 import { authoritativeClaims } from '#projections/authoritative-claims';
 import { currentCheckpoints } from '#projections/current-checkpoints';
@@ -17,17 +17,25 @@ import { preferenceProfiles } from '#projections/preference-profiles';
 /** The projections that this process keeps up to date: begun with it, drained before its stores are closed. */
 @Injectable()
 export class Projections implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly runners: Pick<ProjectionRunner<unknown>, 'start' | 'stop' | 'status' | 'waitFor'>[];
+  private readonly runners: Pick<
+    VersionedProjection<unknown>,
+    'start' | 'stop' | 'status' | 'waitFor' | 'order'
+  >[];
 
   constructor(log: EventStore, vault: Vault, models: ReadModels, told: Log, running: RunningProjections) {
     const stores = { log, vault, models, notice: noticeIn(told) };
     this.runners = [
-      new ProjectionRunner(currentCheckpoints, stores),
-      new ProjectionRunner(authoritativeClaims, stores),
-      new ProjectionRunner(staffRegister, stores),
-      new ProjectionRunner(preferenceProfiles, stores),
+      new VersionedProjection(currentCheckpoints, stores),
+      new VersionedProjection(authoritativeClaims, stores),
+      new VersionedProjection(staffRegister, stores),
+      new VersionedProjection(preferenceProfiles, stores),
     ];
-    for (const runner of this.runners) running.add(runner.status().name, runner);
+    for (const runner of this.runners)
+      running.add(runner.status().name, {
+        status: () => runner.status(),
+        waitFor: (position, milliseconds) => runner.waitFor(position, milliseconds),
+        order: (order) => runner.order(order).then((rebuild) => ({ rebuild }), refusal),
+      });
   }
 
   statuses(): ProjectionStatus[] {
@@ -41,6 +49,11 @@ export class Projections implements OnApplicationBootstrap, BeforeApplicationShu
   async beforeApplicationShutdown(): Promise<void> {
     await Promise.all(this.runners.map((runner) => runner.stop()));
   }
+}
+
+function refusal(error: unknown): Ordered {
+  if (!(error instanceof Refused)) throw error;
+  return { refused: error.code, detail: error.message };
 }
 
 @Module({ providers: [Projections], exports: [Projections] })
@@ -58,6 +71,8 @@ export class ProjectorModule {
       });
     gauge('waymark_projection_batches', 'Batches committed since the process began.', (it) => it.batches);
     gauge('waymark_projection_events', 'Events applied since the process began.', (it) => it.events);
+    gauge('waymark_projection_rate', 'Events applied a second, of late.', (it) => it.rate);
+    gauge('waymark_projection_version', 'The version that readers are given.', (it) => it.version);
     gauge('waymark_projection_stalled', '1 while a store it needs does not answer.', (it) =>
       it.status === 'stalled' ? 1 : 0,
     );

@@ -28,6 +28,7 @@ async function answer(question: Question): Promise<unknown> {
   if (question.of === 'metrics') return metrics.metrics();
   const projection = running.find(question.name);
   if (question.of === 'status') return projection?.status();
+  if (question.of === 'order') return projection?.order(question.order);
   return projection?.waitFor(question.position, question.milliseconds);
 }
 

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { type BeforeApplicationShutdown, Injectable, Module, type OnModuleInit } from '@nestjs/common';
-import { Metrics, type ProjectionStatus, RunningProjections } from '#apps/platform';
+import { Metrics, type Ordered, type ProjectionStatus, RunningProjections } from '#apps/platform';
+import type { RebuildOrder } from '#libs/projecting';
 import { Questions } from './questions.js';
 
 /** What the thread is asked. */
@@ -9,6 +10,7 @@ export type Question =
   | { readonly of: 'names' }
   | { readonly of: 'status'; readonly name: string }
   | { readonly of: 'wait'; readonly name: string; readonly position: bigint; readonly milliseconds: number }
+  | { readonly of: 'order'; readonly name: string; readonly order: RebuildOrder }
   | { readonly of: 'metrics' };
 
 /**
@@ -46,6 +48,7 @@ export class Background implements OnModuleInit, BeforeApplicationShutdown {
         status: () => questions.ask<ProjectionStatus>({ of: 'status', name }),
         waitFor: (position, milliseconds) =>
           questions.ask<boolean>({ of: 'wait', name, position, milliseconds }),
+        order: (order) => questions.ask<Ordered>({ of: 'order', name, order }),
       });
     }
   }

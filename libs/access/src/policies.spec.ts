@@ -56,6 +56,7 @@ const matrix: Record<PolicyName, { may: Role[]; reads?: Role[]; of?: Subject }> 
   'profiles.propose': { may: [], reads: ['customer'] },
   'profiles.own': { may: ['customer'], reads: [] },
   'projections.read': { may: ['operator'] },
+  'projections.rebuild': { may: ['operator'] },
 };
 
 describe('policies', () => {

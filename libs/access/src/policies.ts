@@ -111,6 +111,7 @@ export const policies = {
   'profiles.propose': on(readsProfile, serves),
   'profiles.own': on(readsProfile, isCustomer),
   'projections.read': role('operator'),
+  'projections.rebuild': role('operator'),
 } satisfies Record<string, Policy>;
 
 export type PolicyName = keyof typeof policies;

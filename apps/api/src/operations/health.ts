@@ -10,7 +10,7 @@ export interface Health {
   readonly projections: { readonly name: string; readonly status: string; readonly lagEvents: number }[];
 }
 
-/** Whether the process can do its work: both stores answer, and every projection it runs has caught up. */
+/** Whether the process can do its work: both stores answer, and every projection it runs has caught up, or is kept by a newer build. */
 @Injectable()
 export class HealthCheck {
   constructor(
@@ -26,7 +26,7 @@ export class HealthCheck {
       this.running.statuses(),
     ]);
     const projections = statuses.map(({ name, status, lagEvents }) => ({ name, status, lagEvents }));
-    const current = projections.every(({ status }) => status === 'live');
+    const current = projections.every(({ status }) => status === 'live' || status === 'standing-back');
     return {
       ready: eventStore === 'up' && documentStore === 'up' && current,
       eventStore,

@@ -28,6 +28,7 @@ const projection = z.object({
   head: z.string(),
   lagEvents: z.number(),
   lagSeconds: z.number(),
+  rate: z.number(),
   deadLetters: z.number(),
 });
 

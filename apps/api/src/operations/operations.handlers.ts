@@ -10,6 +10,7 @@ interface ShownProjection {
   head: string;
   lagEvents: number;
   lagSeconds: number;
+  rate: number;
   deadLetters: number;
 }
 
@@ -33,6 +34,7 @@ export class ListProjectionsHandler implements IQueryHandler<ListProjections> {
       head: head.toString(),
       lagEvents: status.lagEvents,
       lagSeconds: status.lagSeconds,
+      rate: status.rate,
       deadLetters: status.deadLetters,
     }));
     return { items };

@@ -4,10 +4,12 @@ import { Metrics, RunningProjections } from '#apps/platform';
 import { HealthCheck } from './health.js';
 import { OperationsController } from './operations.controller.js';
 import { ListProjectionsHandler } from './operations.handlers.js';
+import { RebuildsController } from './rebuilds.controller.js';
+import { OrderRebuildHandler } from './rebuilds.handlers.js';
 
 @Module({
-  controllers: [OperationsController],
-  providers: [HealthCheck, ListProjectionsHandler],
+  controllers: [OperationsController, RebuildsController],
+  providers: [HealthCheck, ListProjectionsHandler, OrderRebuildHandler],
 })
 export class OperationsModule implements OnModuleInit {
   constructor(

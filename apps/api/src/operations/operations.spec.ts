@@ -128,6 +128,37 @@ describe('operations', () => {
     expect(codeOf(await api.send('GET', '/v1/projections', { as: dana }))).toEqual([403, 'not-permitted']);
   });
 
+  it('rebuild a projection beside the live one, switch to it and back, for an operator alone', async () => {
+    const at = '/v1/projections/staff-register';
+    const post = (path: string, body?: object, as = operator) =>
+      api.send('POST', `${at}${path}`, { as, ...(body && { body }) });
+    const started = await post('/rebuilds', {});
+    expect(started.status).toBe(202);
+    const { rebuildId } = started.body as { rebuildId: string };
+    const show = () => api.send('GET', `${at}/rebuilds/${rebuildId}`, { as: operator });
+    let shown = await show();
+    while (shown.body.phase === 'building' || shown.body.phase === 'comparing') shown = await show();
+    expect(shown.body).toMatchObject({
+      version: 1,
+      phase: 'ready',
+      percent: 100,
+      position: expect.stringMatching(/^\d+$/) as string,
+      startedBy: operator.sub,
+      comparison: { missing: 0, extra: 0, differing: 0, expected: 0 },
+    });
+    expect(codeOf(await post('/rebuilds', {}))).toEqual([409, 'rebuild-running']);
+    expect(codeOf(await post(`/rebuilds/${rebuildId}/pause`))).toEqual([409, 'rebuild-state']);
+    expect(codeOf(await post('/rollback'))).toEqual([409, 'nothing-to-roll-back']);
+    const slow = await post(`/rebuilds/${rebuildId}/throttle`, { eventsPerSecond: 0 });
+    expect(codeOf(slow)).toEqual([400, 'invalid-body']);
+    expect((await post(`/rebuilds/${rebuildId}/switch`)).body).toMatchObject({ phase: 'switched' });
+    expect((await post('/rollback')).body).toMatchObject({ rebuildId, phase: 'rolled-back' });
+    expect(codeOf(await post('/rebuilds', { version: 9 }))).toEqual([422, 'version-not-shipped']);
+    expect(codeOf(await post('/rebuilds', {}, dana))).toEqual([403, 'not-permitted']);
+    const unknown = await api.send('POST', '/v1/projections/nothing/rebuilds', { as: operator });
+    expect(codeOf(unknown)).toEqual([404, 'not-found']);
+  });
+
   it('give metrics to this machine, with neither ids nor persons in them', async () => {
     const { runId } = await waitingRun(api);
     const { text, status } = await api.send('GET', '/metrics');
