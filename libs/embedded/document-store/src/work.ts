@@ -12,17 +12,32 @@ export function* atOnce<T>(body: () => T): Work<T> {
 /** Longest a computation keeps the event loop, in milliseconds. */
 const slice = 10;
 
+let sliceEnd = 0;
+
+/** Whether others are to be given a turn: asked in every loop that has no end of its own, which then yields. */
+export const isDue = (): boolean => performance.now() >= sliceEnd;
+
+/** How long computations kept the event loop since the process began. */
+export const slices = { count: 0, longestMillis: 0 };
+
 /** Runs to the end, letting others in after every slice; `check` may throw to stop it. */
 export async function run<T>(work: Work<T>, check: () => void = () => undefined): Promise<T> {
-  let until = performance.now() + slice;
   for (;;) {
-    const step = work.next();
+    const begun = performance.now();
+    sliceEnd = begun + slice;
+    const step = untilDue(work);
+    slices.count++;
+    slices.longestMillis = Math.max(slices.longestMillis, performance.now() - begun);
     if (step.done) return step.value;
-    if (performance.now() < until) continue;
     await new Promise<void>((resolve) => setImmediate(resolve));
     check();
-    until = performance.now() + slice;
   }
+}
+
+function untilDue<T>(work: Work<T>): IteratorResult<undefined, T> {
+  let step = work.next();
+  while (!step.done && !isDue()) step = work.next();
+  return step;
 }
 
 interface Job {

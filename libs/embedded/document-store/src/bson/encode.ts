@@ -149,15 +149,48 @@ class BsonWriter {
     this.bytes[this.length++] = 0;
   }
 
+  /** What was written; a large buffer is given away instead of being copied. */
   take(): Buffer {
-    const taken = Buffer.from(this.bytes.subarray(0, this.length));
-    if (this.bytes.length > 1 << 20) this.bytes = Buffer.allocUnsafe(4096);
+    const written = this.bytes.subarray(0, this.length);
     this.length = 0;
-    return taken;
+    if (this.bytes.length <= 1 << 20) return Buffer.from(written);
+    this.bytes = Buffer.allocUnsafe(4096);
+    return written;
   }
 }
 
 const writer = new BsonWriter();
+
+/** An array made element by element, so that a long one need not be encoded at once. */
+export class ArrayWriter {
+  count = 0;
+  private bytes = Buffer.allocUnsafe(512);
+  private length = 4;
+
+  add({ type, bytes, at }: Value): void {
+    const size = valueSize(bytes, type, at);
+    this.reserve(size + 16);
+    this.bytes[this.length++] = type;
+    this.length += this.bytes.write(String(this.count++), this.length, 'latin1');
+    this.bytes[this.length++] = 0;
+    this.length += bytes.copy(this.bytes, this.length, at, at + size);
+  }
+
+  /** To be called once: the array may lie in the writer's own bytes. */
+  finish(): Raw {
+    this.reserve(1);
+    this.bytes[this.length++] = 0;
+    this.bytes.writeInt32LE(this.length, 0);
+    return new Raw({ type: BsonType.array, bytes: this.bytes.subarray(0, this.length), at: 0 });
+  }
+
+  private reserve(size: number): void {
+    if (this.length + size <= this.bytes.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(this.length + size, this.bytes.length * 2));
+    this.bytes.copy(larger, 0, 0, this.length);
+    this.bytes = larger;
+  }
+}
 
 export function encodePlain(document: PlainDocument): Buffer {
   writer.length = 0;

@@ -9,7 +9,7 @@ import { sameKey } from '../query/planner.js';
 import { noOptions, type Collection, type Index, type IndexDefinition } from '../storage/catalogue.js';
 import type { Layer } from '../storage/layers.js';
 import { Unit } from '../storage/unit.js';
-import { atOnce, type Work } from '../work.js';
+import { atOnce, isDue, type Work } from '../work.js';
 import type { Command } from './dispatch.js';
 import { authorize, mayRead } from './users.js';
 import { definitionOf, exists, expiryIn } from './index-definitions.js';
@@ -144,7 +144,7 @@ function* buildIndex(
   try {
     for (const document of find(unit, collection, emptyDocument)) {
       if (document) unit.fill(collection, index, document);
-      else yield undefined;
+      if (!document || isDue()) yield undefined;
     }
   } catch (error) {
     engine.catalogue.spareAll([index.table]);

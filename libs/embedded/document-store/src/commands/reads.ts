@@ -1,5 +1,5 @@
 import { StoreError } from '../errors.js';
-import { Raw, type PlainDocument } from '../bson/encode.js';
+import { ArrayWriter, type PlainDocument } from '../bson/encode.js';
 import * as options from '../bson/options.js';
 import { toInteger } from '../bson/numbers.js';
 import { keyText } from '../bson/order.js';
@@ -13,7 +13,7 @@ import { parsePath, somePathValue } from '../query/paths.js';
 import type { Collection } from '../storage/catalogue.js';
 import { MovingView, type Cursor, type Documents } from '../storage/cursors.js';
 import type { View } from '../storage/layers.js';
-import type { Work } from '../work.js';
+import { isDue, type Work } from '../work.js';
 import type { Command } from './dispatch.js';
 import { aggregated } from './aggregated.js';
 import { explained } from './explain.js';
@@ -151,7 +151,7 @@ async function count(engine: Engine, request: Request): Promise<Reply> {
     let n = 0;
     for (const document of find(view, collection, filter, wanted)) {
       if (document) n++;
-      else yield undefined;
+      if (!document || isDue()) yield undefined;
     }
     return { n, ok: 1 };
   });
@@ -168,21 +168,24 @@ async function distinct(engine: Engine, request: Request): Promise<Reply> {
   const hint = options.present(command, 'hint');
   if (!collection) return { values: [], ok: 1 };
   return engine.read(request, function* (view): Work<PlainDocument> {
-    const values = new Map<string, Raw>();
+    const known = new Set<string>();
+    const values = new ArrayWriter();
     let bytes = 0;
     for (const document of find(view, collection, filter, hint ? { hint } : {})) {
-      if (!document) yield undefined;
-      else
-        somePathValue(documentValue(document.bytes), path, (value, isElement) => {
-          if (value.type === missing.type || (value.type === BsonType.array && !isElement)) return false;
-          const key = keyText(value);
-          if (!values.has(key)) bytes += key.length + 8;
-          values.set(key, values.get(key) ?? new Raw(value));
-          return false;
-        });
+      if (!document || isDue()) yield undefined;
+      if (!document) continue;
+      somePathValue(documentValue(document.bytes), path, (value, isElement) => {
+        if (value.type === missing.type || (value.type === BsonType.array && !isElement)) return false;
+        const key = keyText(value);
+        if (known.has(key)) return false;
+        known.add(key);
+        values.add(value);
+        bytes += key.length + 8;
+        return false;
+      });
       if (bytes > maximumDistinct) throw new StoreError(2, 'distinct too big, 16mb cap');
     }
-    return { values: [...values.values()], ok: 1 };
+    return { values: values.finish(), ok: 1 };
   });
 }
 

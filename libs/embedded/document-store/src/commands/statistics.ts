@@ -5,7 +5,7 @@ import type { PlainDocument } from '../bson/encode.js';
 import type { Engine, Reply, Request } from '../engine.js';
 import { find } from '../query/find.js';
 import type { Collection } from '../storage/catalogue.js';
-import type { Work } from '../work.js';
+import { isDue, slices, type Work } from '../work.js';
 import type { Command } from './dispatch.js';
 import { setName, version } from './handshake.js';
 import { emptyDocument, namespaceOf } from './writes.js';
@@ -25,6 +25,7 @@ function serverStatus(engine: Engine): PlainDocument {
     connections: { current: engine.connections },
     mem: { bits: 64, resident: Math.round(rss / 1_048_576) },
     repl: { setName, isWritablePrimary: true },
+    slices: { count: BigInt(slices.count), longestMillis: slices.longestMillis },
     storageEngine: { name: 'lmdb', supportsCommittedReads: true, persistent: true },
     ok: 1,
   };
@@ -40,8 +41,8 @@ function measure(engine: Engine, request: Request, collection: Collection): Prom
   return engine.read(request, function* (view): Work<Size> {
     const total = { count: 0, size: 0 };
     for (const document of find(view, collection, emptyDocument)) {
-      if (!document) yield undefined;
-      else {
+      if (!document || isDue()) yield undefined;
+      if (document) {
         total.count++;
         total.size += document.bytes.length;
       }

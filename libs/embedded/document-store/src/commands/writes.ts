@@ -10,7 +10,7 @@ import type { Collection } from '../storage/catalogue.js';
 import { Blocked } from '../storage/sessions.js';
 import type { StoredDocument, Unit } from '../storage/unit.js';
 import { applyUpdate, compileUpdate, upsertDocument, type Update } from '../update/update.js';
-import { atOnce, type Work } from '../work.js';
+import { atOnce, isDue, type Work } from '../work.js';
 import { checkValid } from './validators.js';
 import { checkCollation } from './collation.js';
 import type { Command } from './dispatch.js';
@@ -109,7 +109,7 @@ export function* findAll(
   const wanted = { limit, ...(sort ? { sort } : {}), ...(hint ? { hint } : {}) };
   for (const document of find(unit, collection, filter, wanted)) {
     if (document) found.push(document);
-    else yield undefined;
+    if (!document || isDue()) yield undefined;
   }
   return found;
 }

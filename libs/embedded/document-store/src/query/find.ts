@@ -5,6 +5,7 @@ import type { IndexField } from '../storage/index-keys.js';
 import type { View } from '../storage/layers.js';
 import { recordKey } from '../storage/catalogue.js';
 import type { StoredDocument } from '../storage/unit.js';
+import { isDue, type Work } from '../work.js';
 import { plan, type Plan } from './planner.js';
 import { sortFields, sortKey } from './sort-keys.js';
 
@@ -64,6 +65,7 @@ export function* scan(view: View, chosen: Plan): Found {
         seen?.add(record);
         const bytes = index ? view.get(collection.records, recordKey(record)) : value;
         if (bytes && test(documentValue(bytes))) yield { record, bytes };
+        else if (isDue()) yield breath;
       }
       after = piece.next;
       size = Math.min(size * 4, 256);
@@ -84,30 +86,65 @@ function* lookUp(view: View, { collection, test }: Plan, index: Index, points: r
   }
 }
 
+interface Keyed {
+  readonly key: Buffer;
+  readonly document: StoredDocument;
+}
+
 /** Sorts in memory, keeping only the first `last` documents; equal ones stay in the order they came. */
 export function* sorted(found: Found, fields: readonly IndexField[], last: number): Found {
-  let kept: { key: Buffer; document: StoredDocument }[] = [];
+  let kept: Keyed[] = [];
   let bytes = 0;
-  const cut = (): void => {
-    kept.sort((a, b) => a.key.compare(b.key));
+  const cut = function* (): Work<void> {
+    kept = yield* inOrder(kept, (a, b) => a.key.compare(b.key));
     if (kept.length > last) kept = kept.slice(0, last);
     bytes = kept.reduce((sum, { document }) => sum + document.bytes.length, 0);
   };
   for (const document of found) {
-    if (!document) {
-      yield breath;
-      continue;
-    }
+    if (!document || isDue()) yield breath;
+    if (!document) continue;
     kept.push({ key: sortKey(fields, document.bytes), document });
     bytes += document.bytes.length;
-    if (kept.length > 2 * last + 1000) cut();
-    if (bytes > maximumSort) cut();
+    if (kept.length > 2 * last + 1000) yield* cut();
+    if (bytes > maximumSort) yield* cut();
     if (bytes > maximumSort)
       throw new StoreError(
         292,
         `Sort exceeded memory limit of ${maximumSort} bytes, add an index or a limit`,
       );
   }
-  cut();
-  for (const { document } of kept) yield document;
+  yield* cut();
+  for (const { document } of kept) {
+    yield document;
+    if (isDue()) yield breath;
+  }
+}
+
+const runLength = 1_024;
+
+/** Merge sort that gives others a turn; equal items stay in the order they came. */
+function* inOrder<T>(items: readonly T[], compare: (a: T, b: T) => number): Work<T[]> {
+  let runs: T[][] = [];
+  for (let at = 0; at < items.length; at += runLength) {
+    runs.push(items.slice(at, at + runLength).sort(compare));
+    if (isDue()) yield breath;
+  }
+  for (; runs.length > 1;) {
+    const merged: T[][] = [];
+    for (let i = 0; i < runs.length; i += 2)
+      merged.push(yield* mergedRuns(runs[i] as T[], runs[i + 1] ?? [], compare));
+    runs = merged;
+  }
+  return runs[0] ?? [];
+}
+
+function* mergedRuns<T>(left: readonly T[], right: readonly T[], compare: (a: T, b: T) => number): Work<T[]> {
+  const merged: T[] = [];
+  let l = 0;
+  let r = 0;
+  while (l < left.length && r < right.length) {
+    merged.push(compare(left[l] as T, right[r] as T) <= 0 ? (left[l++] as T) : (right[r++] as T));
+    if (merged.length % 64 === 0 && isDue()) yield breath;
+  }
+  return merged.concat(l < left.length ? left.slice(l) : right.slice(r));
 }

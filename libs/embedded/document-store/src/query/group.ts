@@ -3,6 +3,7 @@ import { DocumentNode, encodeNode } from '../bson/encode.js';
 import { keyText } from '../bson/order.js';
 import { BsonType, documentValue, field, fieldsOf, type Field, type Value } from '../bson/values.js';
 import type { Documents } from '../storage/cursors.js';
+import { isDue } from '../work.js';
 import { accumulators, type Accumulation, type Accumulator } from './accumulators.js';
 import { nullValue } from './expressions.js';
 import { compileExpression } from './language.js';
@@ -46,10 +47,8 @@ export function compileGroup(stage: Field, variables: Variables): (input: Docume
     const groups = new Map<string, { id: Value; accumulators: Accumulator[] }>();
     let bytes = 0;
     for (const document of documents) {
-      if (!document) {
-        yield undefined;
-        continue;
-      }
+      if (!document || isDue()) yield undefined;
+      if (!document) continue;
       const scope = scopeOf(documentValue(document), variables);
       const key = keyOfDocument(scope);
       const text = keyText(key.type === BsonType.missing ? nullValue : key);
@@ -73,6 +72,7 @@ export function compileGroup(stage: Field, variables: Variables): (input: Docume
       const made = new DocumentNode([['_id', key]]);
       outputs.forEach(({ name }, i) => made.entries.push([name, (results[i] as Accumulator).result()]));
       yield encodeNode(made);
+      if (isDue()) yield undefined;
     }
   };
 }

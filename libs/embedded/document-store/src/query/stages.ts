@@ -16,6 +16,7 @@ import {
   type Value,
 } from '../bson/values.js';
 import type { Documents } from '../storage/cursors.js';
+import { isDue } from '../work.js';
 import { placeOf } from '../update/places.js';
 import { isNullish, nullValue } from './expressions.js';
 import { slice, sorted } from './find.js';
@@ -54,7 +55,7 @@ const count: MakeStage = (operand) => {
     let counted = 0;
     for (const document of input) {
       if (document) counted++;
-      else yield undefined;
+      if (!document || isDue()) yield undefined;
     }
     if (counted > 0) yield encodePlain({ [name]: counted });
   };
@@ -138,7 +139,10 @@ const unwound = (path: string, preserve: boolean, indexName: string | undefined)
       const value = straight(documentValue(document), parts);
       if (value?.type === BsonType.array) {
         const items = fieldsOf(value);
-        for (const [i, item] of items.entries()) yield changed(document, item, BigInt(i));
+        for (const [i, item] of items.entries()) {
+          yield changed(document, item, BigInt(i));
+          if (isDue()) yield undefined;
+        }
         if (items.length === 0 && preserve) yield changed(document, undefined, null);
       } else if (value && !isNullish(value)) yield changed(document, value, null);
       else if (preserve) yield changed(document, value, null);

@@ -1,5 +1,6 @@
 import { StoreError } from '../errors.js';
 import type { Documents } from '../storage/cursors.js';
+import { isDue } from '../work.js';
 import type { Found } from './find.js';
 
 export function* asDocuments(found: Found): Documents {
@@ -22,10 +23,8 @@ export function* held(input: Documents, stage: string): Generator<undefined, Buf
   const kept: Buffer[] = [];
   let bytes = 0;
   for (const document of input) {
-    if (!document) {
-      yield undefined;
-      continue;
-    }
+    if (!document || isDue()) yield undefined;
+    if (!document) continue;
     kept.push(document);
     bytes += document.length;
     if (bytes > maximumHeld) throw new StoreError(146, `${stage} holds at most ${maximumHeld} bytes`);
@@ -33,10 +32,10 @@ export function* held(input: Documents, stage: string): Generator<undefined, Buf
   return kept;
 }
 
-/** Documents that are there already; others get a turn now and then. */
+/** Documents that are there already. */
 export function* given(documents: readonly Buffer[]): Documents {
-  for (const [i, document] of documents.entries()) {
+  for (const document of documents) {
     yield document;
-    if (i % 256 === 255) yield undefined;
+    if (isDue()) yield undefined;
   }
 }

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { StoreError } from '../errors.js';
-import { Raw, type PlainDocument } from '../bson/encode.js';
-import type { Work } from '../work.js';
+import { ArrayWriter, type PlainDocument, type Raw } from '../bson/encode.js';
+import { documentValue } from '../bson/values.js';
+import { isDue, type Work } from '../work.js';
 import type { Piece, Range, Table, View } from './layers.js';
 import type { Transaction } from './sessions.js';
 import type { User } from './users.js';
@@ -40,8 +41,8 @@ export interface Cursor {
 const maximumCursors = 5_000;
 const idleMilliseconds = 600_000;
 
-/** Documents of one batch take about this many bytes at most; one document always fits. */
-const batchBytes = 16 * 1024 * 1024;
+/** Documents of one batch take this many bytes at most, which are encoded and sent in one go; one document always fits. */
+const batchBytes = 4 * 1024 * 1024;
 
 /** Open cursors by id; forgotten after ten idle minutes, with their session, or when killed. */
 export class Cursors {
@@ -107,18 +108,19 @@ export class Cursors {
   }
 
   /** Reads one document ahead, so that an exhausted cursor is not left open. */
-  private *batch(cursor: Cursor, size: number): Work<{ documents: Raw[]; more: boolean }> {
-    const documents: Raw[] = [];
+  private *batch(cursor: Cursor, size: number): Work<{ documents: Raw; more: boolean }> {
+    const documents = new ArrayWriter();
     let bytes = 0;
     for (;;) {
       const document = cursor.held ?? (yield* nextDocument(cursor.documents));
       cursor.held = document;
-      if (!document) return { documents, more: false };
-      if (documents.length >= size || (documents.length > 0 && bytes + document.length > batchBytes))
-        return { documents, more: true };
-      documents.push(Raw.document(document));
+      if (!document) return { documents: documents.finish(), more: false };
+      if (documents.count >= size || (documents.count > 0 && bytes + document.length > batchBytes))
+        return { documents: documents.finish(), more: true };
+      documents.add(documentValue(document));
       bytes += document.length;
       cursor.held = undefined;
+      if (isDue()) yield undefined;
     }
   }
 }

@@ -1,7 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Long, serialize, UUID, type Document } from 'bson';
+import { deserialize, Long, serialize, UUID, type Document } from 'bson';
+import { encodePlain } from '../bson/encode.js';
 import { documentValue } from '../bson/values.js';
 import { dispatch } from '../commands/dispatch.js';
 import { Engine, type Peer } from '../engine.js';
@@ -41,7 +42,7 @@ const peer: Peer = { address: '127.0.0.1', port: 1, transactions: new Set() };
 async function command(document: Document): Promise<string> {
   const bytes = Buffer.from(serialize({ ...document, $db: 'test' }));
   const reply = await dispatch(engine, peer, documentValue(bytes));
-  return JSON.stringify(reply, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+  return JSON.stringify(deserialize(Buffer.isBuffer(reply) ? reply : encodePlain(reply)));
 }
 
 /** Flips one bit wherever the text stands in the file, then opens it again. */

@@ -1,6 +1,6 @@
 import { find } from '../query/find.js';
 import { documentValue } from '../bson/values.js';
-import type { Work } from '../work.js';
+import { isDue, type Work } from '../work.js';
 import { keysKept, recordKey, type Collection, type Index } from './catalogue.js';
 import type { View } from './layers.js';
 
@@ -22,10 +22,8 @@ export function* validated(view: View, collection: Collection): Work<Validated> 
   const expected = new Map<Index, number>(collection.indexes.map((index) => [index, 0]));
   let records = 0;
   for (const document of find(view, collection, everyDocument)) {
-    if (!document) {
-      yield undefined;
-      continue;
-    }
+    if (!document || isDue()) yield undefined;
+    if (!document) continue;
     records++;
     for (const index of collection.indexes) {
       const keys = keysKept(index, document.bytes, { mask: 0 });
