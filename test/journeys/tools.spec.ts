@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync, watch, writeFileSync } from
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { openDataFolder } from '#apps/waymark';
+import { startDocumentStore, type RunningDocumentStore } from '#libs/embedded/document-store';
 import { Installation } from '#test/support';
 
 /** Real processes take their time on a busy machine. */
@@ -132,5 +133,43 @@ describe('an app that runs alone', () => {
     });
     expect(existsSync(keys)).toBe(false);
     await installation.remove();
+  });
+});
+
+describe('the document store, looked after', () => {
+  let installation: Installation;
+  let store: RunningDocumentStore;
+  beforeAll(async () => {
+    installation = await Installation.create();
+    await openDataFolder(installation.data);
+    store = await startDocumentStore({ folder: join(installation.data, 'document-store'), port: 0 });
+  });
+  afterAll(async () => {
+    await store.close();
+    await installation.remove();
+  });
+
+  it('is not served beyond loopback without TLS, and by `start` not at all', async () => {
+    const exposed = { WAYMARK_MONGODB_HOST: '0.0.0.0' };
+    expect(await installation.run(['engines', '--document-store'], exposed)).toMatchObject({
+      status: 1,
+      err: "waymark: host '0.0.0.0' is refused: beyond loopback TLS is needed\n",
+    });
+    const started = await installation.run(['start'], exposed);
+    expect(started.status).toBe(1);
+    expect(started.err).toMatch(
+      /^waymark: WAYMARK_MONGODB_HOST and .* are for `waymark engines --document-store`/,
+    );
+  });
+
+  it('is checked and backed up into an empty folder only', async () => {
+    const run = (...words: string[]) => installation.run(['document-store', ...words]);
+    const copy = join(installation.data, 'copy-of-documents');
+    expect(await run('backup', copy)).toMatchObject({ status: 0, err: '' });
+    expect(await run('backup', copy)).toMatchObject({ status: 1, err: `waymark: ${copy} is not empty\n` });
+    expect(await run('check')).toMatchObject({
+      status: 0,
+      out: '0 documents in 0 collections, all as they were written\n',
+    });
   });
 });

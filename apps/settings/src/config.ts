@@ -15,12 +15,12 @@ const url = (schemes: string[]) =>
     )
     .optional();
 
-const pemFile = (what: string) =>
+const pemFile = (what: string, engine: string) =>
   z
     .string()
     .min(1)
     .optional()
-    .describe(`The PEM file with the ${what}, for \`engines --event-store\` with TLS.`);
+    .describe(`The PEM file with the ${what}, for \`engines --${engine}\` with TLS.`);
 
 /** A whole number, given as digits, within bounds. */
 function whole(standard: number, least: number, most: number) {
@@ -91,9 +91,16 @@ export const settings = z.object({
     .min(1)
     .default('127.0.0.1')
     .describe('Where `engines --event-store` listens; beyond loopback with TLS and users only.'),
-  WAYMARK_EVENTSTORE_TLS_CERT: pemFile('certificate chain'),
-  WAYMARK_EVENTSTORE_TLS_KEY: pemFile('key of the certificate'),
+  WAYMARK_EVENTSTORE_TLS_CERT: pemFile('certificate chain', 'event-store'),
+  WAYMARK_EVENTSTORE_TLS_KEY: pemFile('key of the certificate', 'event-store'),
   WAYMARK_MONGODB_PORT: port(27_017).describe('Port of the embedded document store; 0 for a free one.'),
+  WAYMARK_MONGODB_HOST: z
+    .string()
+    .min(1)
+    .default('127.0.0.1')
+    .describe('Where `engines --document-store` listens; beyond loopback with TLS and users only.'),
+  WAYMARK_MONGODB_TLS_CERT: pemFile('certificate chain', 'document-store'),
+  WAYMARK_MONGODB_TLS_KEY: pemFile('key of the certificate', 'document-store'),
   WAYMARK_EVENTSTORE_URL: url(['esdb', 'esdb+discover', 'kurrentdb', 'kurrentdb+discover']).describe(
     'A real event store, instead of the embedded one.',
   ),
@@ -160,6 +167,21 @@ export class BadSetting extends Error {
   override readonly name = 'BadSetting';
 }
 
+/** Where the certificate chain and its key lie. */
+export interface PemFiles {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Both files or neither. */
+function pemFiles(set: Settings, engine: 'EVENTSTORE' | 'MONGODB'): PemFiles | undefined {
+  const [ofCert, ofKey] = [`WAYMARK_${engine}_TLS_CERT`, `WAYMARK_${engine}_TLS_KEY`] as const;
+  const [cert, key] = [set[ofCert], set[ofKey]];
+  if ((cert === undefined) !== (key === undefined))
+    throw new BadSetting(`${ofCert} and ${ofKey} are set together or not`);
+  return cert === undefined || key === undefined ? undefined : { cert, key };
+}
+
 /** The settings, read once at start. */
 export class Config {
   readonly host: string;
@@ -167,9 +189,10 @@ export class Config {
   readonly dataFolder: string;
   readonly eventStorePort: number;
   readonly eventStoreHost: string;
-  /** PEM files; both or none. */
-  readonly eventStoreTls: { readonly cert: string; readonly key: string } | undefined;
+  readonly eventStoreTls: PemFiles | undefined;
   readonly mongoPort: number;
+  readonly mongoHost: string;
+  readonly mongoTls: PemFiles | undefined;
   /** Absent while the embedded engine is to be used and has not been started yet. */
   readonly eventStoreUrl: string | undefined;
   readonly mongoUrl: string | undefined;
@@ -198,9 +221,10 @@ export class Config {
     this.dataFolder = set.WAYMARK_DATA;
     this.eventStorePort = set.WAYMARK_EVENTSTORE_PORT;
     this.eventStoreHost = set.WAYMARK_EVENTSTORE_HOST;
-    const { WAYMARK_EVENTSTORE_TLS_CERT: cert, WAYMARK_EVENTSTORE_TLS_KEY: key } = set;
-    this.eventStoreTls = cert === undefined || key === undefined ? undefined : { cert, key };
+    this.eventStoreTls = pemFiles(set, 'EVENTSTORE');
     this.mongoPort = set.WAYMARK_MONGODB_PORT;
+    this.mongoHost = set.WAYMARK_MONGODB_HOST;
+    this.mongoTls = pemFiles(set, 'MONGODB');
     this.eventStoreUrl = set.WAYMARK_EVENTSTORE_URL;
     this.mongoUrl = set.WAYMARK_MONGODB_URL;
     this.policiesPort = set.WAYMARK_POLICIES_PORT;
@@ -234,14 +258,7 @@ export class Config {
   static from(environment: Readonly<Record<string, string | undefined>>): Config {
     const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
     const parsed = settings.safeParse(given);
-    if (parsed.success) {
-      const { WAYMARK_EVENTSTORE_TLS_CERT: cert, WAYMARK_EVENTSTORE_TLS_KEY: key } = parsed.data;
-      if ((cert === undefined) !== (key === undefined))
-        throw new BadSetting(
-          'WAYMARK_EVENTSTORE_TLS_CERT and WAYMARK_EVENTSTORE_TLS_KEY are set together or not',
-        );
-      return new Config(parsed.data);
-    }
+    if (parsed.success) return new Config(parsed.data);
     const lines = parsed.error.issues.map((issue) => {
       const name = String(issue.path[0]);
       const value = SECRET.includes(name) ? 'set to something else' : JSON.stringify(given[name]);

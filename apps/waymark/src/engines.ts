@@ -63,21 +63,25 @@ function openEventStore({ dataFolder, ...config }: Config) {
   const mendable = [FolderInUse, ForeignFolder, PortTaken, Unprotected, UsersUnchanged];
   return claimed(dataFolder, 'event-store', mendable, async (folder) => {
     await checkPort(host, port, 'WAYMARK_EVENTSTORE_PORT', 'WAYMARK_EVENTSTORE_HOST');
-    const tls = eventStoreTls && {
-      cert: await readFile(eventStoreTls.cert, 'utf8'),
-      key: await readFile(eventStoreTls.key, 'utf8'),
-    };
+    const tls = await pems(eventStoreTls);
     return events.startEventStore({ folder, host, port, tls, maxAppendBytes, onNotice });
   });
 }
 
-function openDocumentStore({ dataFolder, mongoPort: port, mongoUsersFile }: Config) {
-  const { FolderInUse, ForeignFolder, PortTaken } = documents;
-  return claimed(dataFolder, 'document-store', [FolderInUse, ForeignFolder, PortTaken], async (folder) => {
-    await checkPort(LOOPBACK, port, 'WAYMARK_MONGODB_PORT');
+function openDocumentStore({ dataFolder, ...config }: Config) {
+  const { mongoHost: host, mongoPort: port, mongoTls, mongoUsersFile } = config;
+  const { FolderInUse, ForeignFolder, PortTaken, Unprotected } = documents;
+  const mendable = [FolderInUse, ForeignFolder, PortTaken, Unprotected];
+  return claimed(dataFolder, 'document-store', mendable, async (folder) => {
+    await checkPort(host, port, 'WAYMARK_MONGODB_PORT', 'WAYMARK_MONGODB_HOST');
     const users = mongoUsersFile === undefined ? [] : (await StoreUsers.ensure(mongoUsersFile)).all;
-    return documents.startDocumentStore({ folder, port, onNotice, users });
+    const tls = await pems(mongoTls);
+    return documents.startDocumentStore({ folder, host, port, onNotice, users, ...(tls ? { tls } : {}) });
   });
+}
+
+async function pems(files: Config['mongoTls']) {
+  return files && { cert: await readFile(files.cert, 'utf8'), key: await readFile(files.key, 'utf8') };
 }
 
 function openPolicyRegister({ dataFolder, policiesPort: port }: Config) {

@@ -78,12 +78,18 @@ export async function start(config: Config, main: string): Promise<number> {
 }
 
 /** The server's own engines are its alone. @throws CannotStart */
-function checkOwn({ eventStoreUrl, eventStoreHost, eventStoreTls }: Config): void {
-  if (eventStoreUrl !== undefined || (eventStoreHost === LOOPBACK && !eventStoreTls)) return;
-  throw new CannotStart(
-    'WAYMARK_EVENTSTORE_HOST and WAYMARK_EVENTSTORE_TLS_… are for `waymark engines --event-store`: run that, and give `waymark start` its address as WAYMARK_EVENTSTORE_URL',
-  );
+function checkOwn(config: Config): void {
+  const { eventStoreUrl, eventStoreHost, eventStoreTls, mongoUrl, mongoHost, mongoTls } = config;
+  if (eventStoreUrl === undefined && (eventStoreHost !== LOOPBACK || eventStoreTls))
+    throw elsewhere('EVENTSTORE', 'event-store');
+  if (mongoUrl === undefined && (mongoHost !== LOOPBACK || mongoTls))
+    throw elsewhere('MONGODB', 'document-store');
 }
+
+const elsewhere = (settings: string, engine: string): CannotStart =>
+  new CannotStart(
+    `WAYMARK_${settings}_HOST and WAYMARK_${settings}_TLS_… are for \`waymark engines --${engine}\`: run that, and give \`waymark start\` its address as WAYMARK_${settings}_URL`,
+  );
 
 /** The ports that a server would listen on. */
 function portsOf(config: Config) {

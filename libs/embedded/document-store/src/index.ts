@@ -9,6 +9,9 @@ export { backupDocumentStore, inspectDocumentStore, type Inspected } from './ins
 export { promisedPage } from './promised.js';
 export { PortTaken } from './server.js';
 
+/** Refused: beyond loopback both TLS and users are needed. */
+export class Unprotected extends Error {}
+
 export interface DocumentStoreOptions {
   /** Where the data lies; created when missing. One process at a time. */
   readonly folder: string;
@@ -47,19 +50,20 @@ const drainMilliseconds = 4_000;
 /**
  * Opens the folder and serves it over the MongoDB wire protocol. Whatever is acknowledged is on disk; a process
  * killed at any moment opens again with all of it and with nothing half done.
- * Throws `FolderInUse`, `ForeignFolder` or `PortTaken`, having changed nothing.
+ * Throws `FolderInUse`, `ForeignFolder`, `PortTaken` or `Unprotected`, having changed nothing.
  */
 export async function startDocumentStore(options: DocumentStoreOptions): Promise<RunningDocumentStore> {
   const { folder, host = '127.0.0.1', port, onNotice = () => undefined } = options;
   const exposed = !loopback.has(host);
-  if (exposed && !options.tls) throw new Error(`host '${host}' is refused: beyond loopback TLS is needed`);
+  if (exposed && !options.tls)
+    throw new Unprotected(`host '${host}' is refused: beyond loopback TLS is needed`);
   const release = claimFolder(folder);
   let engine: Engine | undefined;
   try {
     engine = await Engine.open(folder, onNotice);
     await ensureUsers(engine, options.users ?? []);
     if (exposed && engine.users.isEmpty)
-      throw new Error(
+      throw new Unprotected(
         `host '${host}' is refused: beyond loopback users are needed, and the folder holds none`,
       );
     engine.users.required = exposed;
