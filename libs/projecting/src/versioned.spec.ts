@@ -205,14 +205,17 @@ describe('a new version', () => {
     await writtenByVersionOne('steered', 'steered', 4);
     const versioned = started(projection);
     await versioned.waitFor(1n, PATIENCE);
-    const { rebuildId } = await versioned.order(starting({ autoSwitch: false }));
+    const first = starting({ autoSwitch: false });
+    const { rebuildId } = await versioned.order(first);
     const again = versioned.order(starting({ autoSwitch: false }));
     await expect(again).rejects.toMatchObject({ code: 'rebuild-running' });
+    expect(await versioned.order(first)).toMatchObject({ rebuildId, edition: 'v2-1' });
     await phase(versioned, rebuildId, 'ready');
     await expect(versioned.order({ do: 'pause', rebuildId, by })).rejects.toMatchObject({
       code: 'rebuild-state',
     });
     expect(await versioned.order({ do: 'abort', rebuildId, by })).toMatchObject({ phase: 'aborted' });
+    expect(await versioned.order(first)).toMatchObject({ phase: 'aborted' });
     expect(await names('steered')).toEqual(['v1']);
     const next = await versioned.order(starting({ autoSwitch: false }));
     const paused = await versioned

@@ -318,6 +318,7 @@ export class VersionedProjection<Doc> {
       throw new Refused('version-not-shipped', `this build does not ship version ${wanted}`);
     const startedAt = new Date().toISOString();
     const editions = await this.editions.change((before) => {
+      if (before.rebuilds.some((each) => each.rebuildId === rebuildId)) return before;
       if (underWay(before))
         throw new Refused('rebuild-running', 'a rebuild of this projection has not ended');
       const edition = `v${wanted}-${before.begun}`;
