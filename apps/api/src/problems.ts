@@ -1,6 +1,7 @@
 import { factProblems } from './runs/fact-problems.js';
 import { messageProblems } from './runs/message-problems.js';
 import { preferenceProblems } from './profiles/preference-problems.js';
+import { rebuildProblems } from './operations/rebuild-problems.js';
 
 export interface Kind {
   readonly status: number;
@@ -93,49 +94,7 @@ export const problems = {
     'Bodies are JSON in UTF-8; a patch of worker state may also be `application/merge-patch+json`.',
     'Send `Content-Type: application/json`.',
   ),
-  // Rebuilds.
-  'rebuild-running': kind(
-    409,
-    'A rebuild has not ended',
-    'A projection is rebuilt once at a time, and its last rebuild is neither switched nor aborted.',
-    'Switch or abort it first.',
-  ),
-  'rebuild-state': kind(
-    409,
-    'The rebuild is not in that phase',
-    'What was ordered is not possible in the phase that the rebuild is in; `detail` names it. Nothing has changed.',
-    'Read the rebuild, and order what its phase allows.',
-  ),
-  'rebuild-behind': kind(
-    503,
-    'The version does not catch up',
-    'The version to switch to did not hold all that readers have been shown within ten seconds. Nothing has changed.',
-    'Try again after `Retry-After` seconds.',
-  ),
-  'rebuild-not-possible': kind(
-    503,
-    'The projection is not kept here',
-    'The process is starting or stopping, or stands back because a newer build keeps the projection.',
-    'Ask again after `Retry-After` seconds, or ask the newer build.',
-  ),
-  'comparison-not-clean': kind(
-    409,
-    'Documents of the new version differ',
-    'The comparison found documents that are missing, extra or differ in a way that the version does not declare.',
-    'Read the comparison; to switch all the same give a `reason`, which is recorded.',
-  ),
-  'nothing-to-roll-back': kind(
-    409,
-    'There is no version to go back to',
-    'No switch was made, it was rolled back already, or the version before was dropped when its time was over.',
-    'Rebuild the version that is wanted.',
-  ),
-  'version-not-shipped': kind(
-    422,
-    'This build does not have that version',
-    'A build ships the current version of a projection and at most the one before.',
-    'Leave `version` out, or name one of those.',
-  ),
+  ...rebuildProblems,
   // Repeats and races.
   'idempotency-key-in-flight': kind(
     409,
