@@ -4,6 +4,7 @@ import { MOST_ACTED_FOR, type Role, roles } from '#libs/access';
 import { documentStoreCommand } from './document-store.js';
 import { eventStoreCommand } from './event-store.js';
 import { CannotStart, complain, inWords } from './failures.js';
+import { projectionCommands } from './rebuild.js';
 import { runService } from './service.js';
 
 /** The command line; each command loads what it needs and no more. `main` is the program that `start` runs its children with. */
@@ -35,6 +36,7 @@ export function program(main: string, version: string): Command {
   waymark.addCommand(tokenCommand());
   waymark.addCommand(eventStoreCommand(reporting));
   waymark.addCommand(documentStoreCommand(reporting));
+  for (const command of projectionCommands(reporting)) waymark.addCommand(command);
   waymark
     .command('demo')
     .description("tell one claim's journey against the running server (WAYMARK_URL)")
