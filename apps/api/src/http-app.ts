@@ -4,7 +4,7 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Histogram } from 'prom-client';
 import { type Log, Metrics, nestLogger } from '#apps/platform';
-import type { Identity } from '#libs/access';
+import { type Identity, policyFaults } from '#libs/access';
 import {
   answerUnreadable,
   nameless,
@@ -69,6 +69,7 @@ async function dress(
   const routes = app.get(Routes);
   routes.gatherFrom(server);
   const answers = new ProblemAnswers(log, routes, app.get(Metrics));
+  app.get(Metrics).registerMetric(policyFaults);
   app.useGlobalFilters(answers);
   measure(server, app, log);
   understand(server, app.get(Understanding));

@@ -1,4 +1,14 @@
-import { type Identity, judge, policies, type PolicyName, type Role, roles, type Subject } from './index.js';
+import {
+  type Identity,
+  judge,
+  policies,
+  policyFaults,
+  type PolicyName,
+  type Role,
+  roles,
+  scopeOf,
+  type Subject,
+} from './index.js';
 
 const CUSTOMER = 'c1';
 const who = (...given: Role[]): Identity => ({
@@ -136,15 +146,34 @@ describe('policies', () => {
     expect(judge('approvals.delegate', who('supervisor'), { standing: ['adjuster'] })).toBe('forbidden');
   });
 
-  it('count as a no when missing, inherited, silent or broken', () => {
-    const table = {
-      silent: (() => undefined) as unknown as () => 'yes',
-      truthy: (() => true) as unknown as () => 'yes',
-      broken: () => {
+  it.each(['missing', 'toString', '__proto__'])('%s is no policy, and a no', (name) => {
+    expect(judge(name, who(...roles), {})).toBe('hidden');
+  });
+
+  it.each<[string, () => unknown]>([
+    ['returns nothing', () => undefined],
+    ['answers something else', () => 'yes'],
+    ['hangs', () => new Promise(() => undefined)],
+    [
+      'throws',
+      () => {
         throw new Error('broken');
       },
-    };
-    for (const name of ['silent', 'truthy', 'broken', 'missing', 'toString', '__proto__'])
-      expect([name, judge(name, who(...roles), {}, table)]).toEqual([name, 'hidden']);
+    ],
+  ])('one that %s is a no, and counted', async (_what, can) => {
+    policyFaults.reset();
+    const broken = { can: can as () => boolean };
+    expect(judge('runs.list', who('supervisor'), {}, () => broken)).toBe('hidden');
+    const { values } = await policyFaults.get();
+    expect(values).toEqual([{ labels: { policy: 'runs.list' }, value: 1 }]);
+  });
+
+  it('scope a list to what its reader may see', () => {
+    expect(scopeOf('runs.list', who('customer'))).toEqual({ customerId: CUSTOMER });
+    expect(scopeOf('runs.list', who('customer', 'assistant'))).toEqual({});
+    expect(scopeOf('claims.list', who('customer', 'assistant'))).toEqual({ customerId: CUSTOMER });
+    expect(scopeOf('claims.list', who('adjuster'))).toEqual({});
+    expect(scopeOf('claims.list', { ...who('customer'), customerId: undefined })).toEqual({ customerId: '' });
+    expect(scopeOf('claims.list', who('operator'))).toEqual({ customerId: '' });
   });
 });

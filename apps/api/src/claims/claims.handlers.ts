@@ -11,7 +11,7 @@ import { digestOf } from '#libs/canonical';
 import type { ClaimStatus } from '#libs/domain/claims';
 import { runStream } from '#libs/domain/runs';
 import { EventStore } from '#libs/event-store';
-import type { Identity } from '#libs/access';
+import { type Identity, scopeOf } from '#libs/access';
 import type { Call } from '../calls.js';
 import type { Read } from '../dispatch.js';
 import { notFound } from '../problems.js';
@@ -104,13 +104,12 @@ export class ListClaimsHandler implements IQueryHandler<ListClaims> {
 
   execute({ call }: ListClaims) {
     call.demand({});
-    return this.queries.list(viewerOf(call.who), call.query, call.query);
+    return this.queries.list(
+      { tenant: call.who.tenant, ...scopeOf('claims.list', call.who) },
+      call.query,
+      call.query,
+    );
   }
-}
-
-/** Staff see the claims of their tenant; whoever is a customer alone sees their own. */
-function viewerOf({ tenant, roles, customerId = '' }: Identity) {
-  return isStaff({ roles }) ? { tenant } : { tenant, customerId };
 }
 
 function isStaff({ roles }: Pick<Identity, 'roles'>): boolean {

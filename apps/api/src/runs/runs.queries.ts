@@ -5,7 +5,7 @@ import {
   type PresentedRun,
   type RunStatus,
 } from '#projections/current-checkpoints';
-import type { Identity } from '#libs/access';
+import { type Identity, scopeOf } from '#libs/access';
 import { EventStore, streamName } from '#libs/event-store';
 import type { Call } from '../calls.js';
 import type { Read } from '../dispatch.js';
@@ -39,14 +39,6 @@ function shownTo({ roles }: Identity, run: PresentedRun): Partial<PresentedRun> 
     updatedAt,
     revision,
   };
-}
-
-/** Staff see the runs of their tenant; whoever is a customer alone sees their own. */
-export function viewerOf({ tenant, roles, customerId = '' }: Identity): {
-  tenant: string;
-  customerId?: string;
-} {
-  return roles.some((role) => STAFF.includes(role)) ? { tenant } : { tenant, customerId };
 }
 
 /** The run that a call is about, for those whom the policy of the route lets see it. */
@@ -107,7 +99,12 @@ export class ListRunsHandler implements IQueryHandler<ListRuns> {
   async execute({ call }: ListRuns) {
     call.demand({});
     const { query, who, at } = call;
-    const { items, ...rest } = await this.queries.list(viewerOf(who), query, query, at);
+    const { items, ...rest } = await this.queries.list(
+      { tenant: who.tenant, ...scopeOf('runs.list', who) },
+      query,
+      query,
+      at,
+    );
     return { items: items.map((item) => shownTo(who, item)), ...rest };
   }
 }
