@@ -62,9 +62,9 @@ embedded('a folder', () => {
     rmSync(join(folder, 'holiday.jpg'));
     writeFileSync(
       join(folder, 'format.json'),
-      JSON.stringify({ format: 'waymark-document-store', version: 3 }),
+      JSON.stringify({ format: 'waymark-document-store', version: 4 }),
     );
-    await expect(startDocumentStore({ folder, port: 0 })).rejects.toThrow('format version 3');
+    await expect(startDocumentStore({ folder, port: 0 })).rejects.toThrow('format version 4');
   });
 
   it('is given back when the port is taken, and hosts beyond loopback are refused', async () => {

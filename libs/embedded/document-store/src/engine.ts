@@ -76,7 +76,13 @@ export class Engine {
 
   static async open(folder: string, onNotice: (notice: string) => void): Promise<Engine> {
     const engine = new Engine(folder, onNotice);
-    await engine.catalogue.load();
+    try {
+      engine.users.load();
+      await engine.catalogue.load();
+    } catch (error) {
+      await engine.close();
+      throw error;
+    }
     return engine;
   }
 

@@ -18,9 +18,9 @@ export class FolderInUse extends Error {}
 export class ForeignFolder extends Error {}
 
 const format = 'waymark-document-store';
-const formatVersion = 2;
+const formatVersion = 3;
 /** Folders of these versions are read too: what is written from now on has the newest. */
-const readVersions: readonly unknown[] = [1, formatVersion];
+const readVersions: readonly unknown[] = [1, 2, formatVersion];
 /** The file that makes a folder a document store. */
 export const markerName = 'format.json';
 const lockName = 'lock';

@@ -2,7 +2,8 @@ import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync } from 'node:fs'
 import { join } from 'node:path';
 import { ForeignFolder, checkMarker, markerName, writeMarker } from './folder.js';
 import { Catalogue, type Collection } from './storage/catalogue.js';
-import { Storage, type Snapshot } from './storage/storage.js';
+import type { Table } from './storage/layers.js';
+import { DamagedEntry, Storage, ownTables, type Snapshot } from './storage/storage.js';
 import { validated } from './storage/validation.js';
 import { run } from './work.js';
 
@@ -16,14 +17,14 @@ export interface Inspected {
 /**
  * Reads one state of a folder's store to its last entry, changing nothing; the store may run. Every checksum is
  * verified and every index compared with its documents, key by key both ways; of a collection the first damaged entry
- * is named. Damage of LMDB's own pages shows as keys
+ * is named; without a sound catalogue that is all it tells. Damage of LMDB's own pages shows as keys
  * that are missing or out of order, as an error LMDB names, or ends the process. Rejects with `ForeignFolder`.
  */
 export async function inspectDocumentStore(folder: string): Promise<Inspected> {
   const storage = openUnchanged(folder);
   try {
-    const { snapshot, collections } = stateOf(storage);
-    const errors: string[] = [];
+    const { snapshot, collections, own } = stateOf(storage);
+    const errors = own.flatMap((table) => damageOf(snapshot, table));
     let documents = 0;
     for (const collection of collections) {
       const found = await run(validated(snapshot, collection)).catch((error: unknown) => ({
@@ -35,18 +36,38 @@ export async function inspectDocumentStore(folder: string): Promise<Inspected> {
     }
     snapshot.release();
     return { collections: collections.length, documents, errors };
+  } catch (error) {
+    if (!(error instanceof DamagedEntry)) throw error;
+    return { collections: 0, documents: 0, errors: [String(error)] };
   } finally {
     await storage.close();
   }
 }
 
+/** The first damaged entry of a table that is not a collection's. */
+function damageOf(snapshot: Snapshot, table: Table): string[] {
+  try {
+    let after: Buffer | undefined;
+    do after = snapshot.read(table, { ...everyKey, ...(after ? { after } : {}) }, 256).next;
+    while (after);
+    return [];
+  } catch (error) {
+    if (!(error instanceof DamagedEntry)) throw error;
+    return [String(error)];
+  }
+}
+
+const everyKey = { from: Buffer.alloc(0), to: Buffer.alloc(512, 0xff) };
+
 /** A state with its catalogue: LMDB reads only tables that were opened before the state was taken. */
-function stateOf(storage: Storage): { snapshot: Snapshot; collections: Collection[] } {
+function stateOf(storage: Storage): { snapshot: Snapshot; collections: Collection[]; own: Table[] } {
+  const names = new Set(storage.tableNames());
+  const own = ownTables.filter((name) => names.has(name)).map((name) => storage.table(name));
   for (;;) {
     const catalogue = new Catalogue(storage);
     catalogue.read();
     const snapshot = storage.snapshot();
-    if (catalogue.isOf(snapshot)) return { snapshot, collections: catalogue.all() };
+    if (catalogue.isOf(snapshot)) return { snapshot, collections: catalogue.all(), own };
     snapshot.release();
   }
 }

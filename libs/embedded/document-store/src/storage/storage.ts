@@ -11,11 +11,16 @@ export const maximumTables = 1000;
 /** Bytes on disk are not those that were written: they are never served. */
 export class DamagedEntry extends Error {}
 
-/** Tables with a checksum behind every value; those of folders of the first format have none. */
+/** Tables with a checksum behind every value; those of collections of the first format (`t1`, …) have none. */
 const sealedName = /^c\d+$/;
+
+/** The store's own tables: their values are BSON, which ends with a 0, and this behind the checksum tells them from it. */
+const sealedOwn = 1;
+export const ownTables: readonly string[] = ['catalogue', 'retries', 'users'];
 
 class StoredTable implements Table {
   mergedAt = 0;
+  private readonly isOwn: boolean;
   private readonly sealed: boolean;
 
   constructor(
@@ -23,25 +28,36 @@ class StoredTable implements Table {
     readonly born: number,
     readonly database: Database<Buffer, Buffer>,
   ) {
-    this.sealed = sealedName.test(name);
+    this.isOwn = ownTables.includes(name);
+    this.sealed = this.isOwn || sealedName.test(name);
   }
 
   /** The value as it lies on disk: with the CRC-32 of key and value behind it. */
   seal(key: Buffer, value: Buffer): Buffer {
     if (!this.sealed) return value;
-    const sealed = Buffer.allocUnsafe(value.length + 4);
+    const sealed = Buffer.allocUnsafe(value.length + (this.isOwn ? 5 : 4));
     sealed.writeUInt32LE(crc32(value, crc32(key)), value.copy(sealed));
+    if (this.isOwn) sealed[value.length + 4] = sealedOwn;
     return sealed;
   }
 
   /** @throws DamagedEntry when key or value are not what was written. */
   opened(key: Buffer, stored: Buffer): Buffer {
-    if (!this.sealed) return stored;
-    const value = stored.subarray(0, stored.length - 4);
-    if (stored.length >= 4 && crc32(value, crc32(key)) === stored.readUInt32LE(value.length)) return value;
-    throw new DamagedEntry(`damaged data: table ${this.name}, key ${key.toString('hex')}`);
+    if (!this.sealed || (this.isOwn && isUnsealed(stored))) return stored;
+    const end = stored.length - (this.isOwn ? 5 : 4);
+    const marked = !this.isOwn || stored[end + 4] === sealedOwn;
+    if (end >= 0 && marked) {
+      const value = stored.subarray(0, end);
+      if (crc32(value, crc32(key)) === stored.readUInt32LE(end)) return value;
+    }
+    const named = this.isOwn ? JSON.stringify(key.toString('latin1')) : key.toString('hex');
+    throw new DamagedEntry(`damaged data: table ${this.name}, key ${named}`);
   }
 }
+
+/** As the store's own tables were kept by the first two formats. */
+const isUnsealed = (stored: Buffer): boolean =>
+  stored.length >= 5 && stored[stored.length - 1] === 0 && stored.readInt32LE(0) === stored.length;
 
 /** A state of the file that later commits do not change. Held too long it keeps freed pages from reuse: release it. */
 export class Snapshot implements View {

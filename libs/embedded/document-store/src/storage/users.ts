@@ -69,7 +69,11 @@ export class Users {
 
   constructor(private readonly storage: Storage) {
     this.table = storage.table('users');
-    for (const { value } of storage.latest.read(this.table, everyUser, maximumUsers + 1).entries) {
+  }
+
+  /** Reads them all: one that is damaged keeps the store from opening, since without users everybody is let in. */
+  load(): void {
+    for (const { value } of this.storage.latest.read(this.table, everyUser, maximumUsers + 1).entries) {
       const user = decode(documentValue(value));
       this.known.set(`${user.db}.${user.name}`, user);
     }
