@@ -49,6 +49,8 @@ const examples: Record<string, string> = {
   customerId: example.runId,
   proposalId: example.runId,
   key: 'contact.channel',
+  name: 'current-checkpoints',
+  rebuildId: example.runId,
 };
 const routes = () => api.app.get(Routes).known.filter(({ method }) => method !== 'HEAD');
 const addressOf = (path: string, values = examples) =>
@@ -136,6 +138,8 @@ describe('bad input', () => {
       customerId: '{"$ne":1}',
       proposalId: '$gt',
       key: '$where',
+      name: '$where',
+      rebuildId: '$ne',
       code: 'x',
     };
     for (const { method, path, spec } of routes()) {
