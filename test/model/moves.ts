@@ -197,7 +197,7 @@ const inRun: Partial<Record<Move['kind'], (move: Move, world: World, log: RunLog
   end(move, world, log) {
     const worker = { lease: shownBy(move, world, log), at: world.at };
     const type = pickOf(['CompleteRun', 'FailRun', 'CancelRun'] as const, move.pick) ?? 'CancelRun';
-    world.send(log, { type, endedBy: people.sam, ...worker } as RunCommand);
+    world.send(log, { type, endedBy: people.sam, ...worker });
   },
 };
 
