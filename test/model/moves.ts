@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { customerId, people } from '#libs/domain/examples';
-import type { LeaseShown, Run, RunCommand } from '#libs/domain/runs';
+import type { LeaseShown, Run } from '#libs/domain/runs';
 import type { Standing } from '#libs/domain/staff';
 import { type Job, type RunLog, staff, TWO_PERSON_LIMIT, type World } from './world.js';
 
