@@ -174,7 +174,7 @@ describe('a subscription to the whole log', () => {
 
   it('refuses expressions that could hang the store, wherever a filter can be given', async () => {
     if (realServer) return;
-    const filter = eventTypeFilter({ regex: '^(a+)+$' });
+    const filter = eventTypeFilter({ regex: '(?i)^(A+)+$' });
     const refused = { code: 3, message: expect.stringContaining('must not repeat a group') as string };
     const heard = await errorOf(all(client.subscribeToAll({ filter })));
     expect(heard).toMatchObject(refused);
