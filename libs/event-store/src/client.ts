@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { EventStoreDBClient } from '@eventstore/db-client';
 import { NoAnswer } from './translate.js';
 
@@ -6,6 +7,9 @@ const ANSWER_MS = 4000;
 /** What the store has beyond its deadline for the answer to arrive. */
 const GRACE_MS = 500;
 const KEEP_ALIVE_MS = { every: 10_000, answered: 5000 };
+
+/** How long a client that is given up may take over its open calls. */
+const LONGEST_DISPOSAL_MS = 1_000;
 
 let clients = 0;
 
@@ -57,13 +61,13 @@ export class Client {
   async replace(client: EventStoreDBClient): Promise<void> {
     const current = await this.client;
     if (current !== client || this.closed) return;
-    this.client = client.dispose().then(() => this.newClient());
+    this.client = disposeOf(client).then(() => this.newClient());
     await this.client;
   }
 
   async close(): Promise<void> {
     this.closed = true;
-    await (await this.client).dispose();
+    await disposeOf(await this.client);
   }
 
   /** Channels of equal settings share a TCP connection: each client's differ by a millisecond, so it has its own. */
@@ -73,5 +77,16 @@ export class Client {
     options.set('keepAliveInterval', String(KEEP_ALIVE_MS.every));
     options.set('keepAliveTimeout', String(KEEP_ALIVE_MS.answered + clients++));
     return EventStoreDBClient.connectionString(`${base}?${options.toString()}`);
+  }
+}
+
+/** The client waits for its open calls to end, and for one that was left while answers to it waited it would for ever. */
+async function disposeOf(client: EventStoreDBClient): Promise<void> {
+  const disposed = new AbortController();
+  const late = delay(LONGEST_DISPOSAL_MS, undefined, { signal: disposed.signal });
+  try {
+    await Promise.race([client.dispose(), late.catch(() => 'disposed in time')]);
+  } finally {
+    disposed.abort();
   }
 }
