@@ -239,7 +239,9 @@ export class VersionedProjection<Doc> {
   }
 
   private async compare({ rebuildId, edition }: Rebuild, stop: AbortSignal): Promise<void> {
-    const { live } = await this.turn(() => this.put(rebuildId, { phase: 'comparing' }));
+    const { live } = await this.turn(() =>
+      this.put(rebuildId, { phase: 'comparing' }, ['building', 'comparing']),
+    );
     const through = await this.reachedByBoth(live, edition);
     if (through === undefined) return;
     const side = (name: string) => ({
